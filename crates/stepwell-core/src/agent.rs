@@ -1,0 +1,264 @@
+//! The agent: a versioned definition that is copied whole into each session it starts.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonText;
+
+/// What an agent is. A session keeps its own copy, so an edit never changes a running or recorded
+/// session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Name under which the definition is stored.
+    pub name: String,
+    /// Version of the definition, from 1; 0 for one that was handed in with the task.
+    pub version: u32,
+    /// The system prompt.
+    pub instructions: String,
+    /// Which model, where, and with which request parameters.
+    pub model: ModelSpec,
+    /// The tools in the order in which the model sees them.
+    pub tools: Vec<ToolSpec>,
+    /// When the session must end.
+    pub limits: Limits,
+    /// Who must be asked before what. The first rule that fits decides.
+    pub approval_rules: Vec<ApprovalRule>,
+    /// How long an approval stays open, in milliseconds; `None` waits for ever.
+    pub approval_expires_after_ms: Option<u64>,
+    /// After an answer without tool calls: wait for the next message instead of finishing.
+    pub interactive: bool,
+    /// How failed model calls are repeated.
+    pub retry: RetryPolicy,
+}
+
+/// The model of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSpec {
+    /// Name in the server's API.
+    pub name: String,
+    /// Base address of an OpenAI-compatible API, for example `http://127.0.0.1:8000/v1`.
+    pub base_url: String,
+    /// Name of the environment variable that holds the key. The key itself is never stored.
+    pub api_key_env: Option<String>,
+    /// A JSON object that is merged into each request: `temperature`, `max_tokens`, `seed` …
+    pub parameters: JsonText,
+    /// How long each part of a call may take.
+    pub timeouts: ModelTimeouts,
+}
+
+/// Time limits of one model call, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTimeouts {
+    /// Until the connection stands.
+    pub connect_ms: u64,
+    /// From the request to the first token.
+    pub first_token_ms: u64,
+    /// Between two tokens.
+    pub between_tokens_ms: u64,
+    /// The whole call.
+    pub total_ms: u64,
+}
+
+impl Default for ModelTimeouts {
+    fn default() -> Self {
+        Self {
+            connect_ms: 10_000,
+            first_token_ms: 300_000,
+            between_tokens_ms: 60_000,
+            total_ms: 1_800_000,
+        }
+    }
+}
+
+/// What a tool does to the world. Follows the hints of MCP's tool annotations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Changes nothing (`readOnlyHint`). Repeated freely.
+    Read,
+    /// Doing it twice is doing it once (`idempotentHint`). Repeated with the same idempotency key.
+    Idempotent,
+    /// Everything else, and the default. Never started twice without a person's word.
+    Write,
+}
+
+impl Effect {
+    /// Whether a call may be started again when its outcome is unknown.
+    pub fn may_repeat(self) -> bool {
+        match self {
+            Self::Read | Self::Idempotent => true,
+            Self::Write => false,
+        }
+    }
+}
+
+/// Who carries out a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// A worker that registered the tool.
+    Worker,
+    /// The engine itself: asks a person and waits for the answer ([`ASK_USER`]).
+    AskUser,
+    /// The engine itself: waits for a time ([`SLEEP`]).
+    Sleep,
+}
+
+/// Name of the engine's tool that asks a person.
+pub const ASK_USER: &str = "ask_user";
+/// Name of the engine's tool that waits.
+pub const SLEEP: &str = "sleep";
+
+/// A tool as the model sees it and as the engine treats it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Name, unique within the agent.
+    pub name: String,
+    /// What the model is told.
+    pub description: String,
+    /// JSON Schema of the arguments, an object schema.
+    pub parameters: JsonText,
+    /// JSON Schema of the result, when the tool declares one.
+    pub output_schema: Option<JsonText>,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// How long one attempt may run, in milliseconds.
+    pub timeout_ms: u64,
+    /// Who carries it out.
+    pub kind: ToolKind,
+}
+
+/// When a session must end. Each limit ends it as `limit_reached`, with which one and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Model decisions.
+    pub steps_max: u32,
+    /// Wall time from creation, in milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// Prompt and completion tokens of all model calls together.
+    pub tokens_max: Option<u64>,
+    /// How many of the last actions are looked at for repetition; 0 switches the check off.
+    pub repeat_window: u32,
+    /// How often one action may stand in that window before the session ends.
+    pub repeat_count: u32,
+    /// How often a tool that may be repeated is started for one call.
+    pub tool_attempts_max: u32,
+    /// How much of one tool result the model is shown, in bytes. The whole stays in the log.
+    pub observation_bytes_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps_max: 100,
+            deadline_ms: None,
+            tokens_max: None,
+            repeat_window: 8,
+            repeat_count: 3,
+            tool_attempts_max: 3,
+            observation_bytes_max: 48 * 1024,
+        }
+    }
+}
+
+/// Backoff of failed model calls: `base × 2^(attempt-1)`, at most `cap`, plus up to a quarter of
+/// jitter that is derived from session, step and attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Attempts of one model call before the session fails.
+    pub attempts_max: u32,
+    /// First wait, in milliseconds.
+    pub base_ms: u64,
+    /// Longest wait, in milliseconds. A server's `Retry-After` may ask for more, up to
+    /// [`RETRY_AFTER_MS_MAX`].
+    pub cap_ms: u64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { attempts_max: 12, base_ms: 500, cap_ms: 60_000 }
+    }
+}
+
+/// Longest wait that a server's `Retry-After` is granted: one day.
+pub const RETRY_AFTER_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// What a rule says about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Run it.
+    Allow,
+    /// Ask a person first.
+    Ask,
+    /// Refuse it; the model is told.
+    Deny,
+}
+
+/// One approval rule. All its conditions must fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRule {
+    /// Tool name; `*` stands for any run of characters.
+    pub tool: String,
+    /// Patterns on top-level arguments: name and pattern, `*` stands for any run of characters.
+    pub arguments: Vec<ArgumentPattern>,
+    /// Shell commands, for tools with a `command` argument: `git status` fits `git status --short`
+    /// and not `git statusx`. To *allow*, every part of a compound command must fit one of them and
+    /// nothing may be written or substituted; to *ask* or *deny*, one part that fits is enough.
+    pub commands: Vec<String>,
+    /// What to do when the rule fits.
+    pub verdict: Verdict,
+}
+
+/// A condition on one argument.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgumentPattern {
+    /// Name of a top-level argument.
+    pub name: String,
+    /// Pattern for its text (strings as they are, everything else in canonical JSON).
+    pub pattern: String,
+}
+
+impl ToolSpec {
+    /// The engine's tool that asks a person and waits for the answer, for days if need be.
+    pub fn ask_user() -> Self {
+        Self::engine(
+            ASK_USER,
+            "Ask the user a question and wait for the answer. Use it when you need a decision or \
+             a fact that only a person can give.",
+            r#"{"type":"object","properties":{"question":{"type":"string","minLength":1}},"required":["question"],"additionalProperties":false}"#,
+            ToolKind::AskUser,
+        )
+    }
+
+    /// The engine's tool that waits without using anything.
+    pub fn sleep() -> Self {
+        Self::engine(
+            SLEEP,
+            "Wait for a number of seconds before going on.",
+            r#"{"type":"object","properties":{"seconds":{"type":"number","minimum":0}},"required":["seconds"],"additionalProperties":false}"#,
+            ToolKind::Sleep,
+        )
+    }
+
+    fn engine(name: &str, description: &str, parameters: &str, kind: ToolKind) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters: JsonText::parse(parameters).unwrap_or_else(|_| JsonText::empty_object()),
+            output_schema: None,
+            effect: Effect::Read,
+            timeout_ms: u64::MAX,
+            kind,
+        }
+    }
+}
+
+impl Agent {
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}

@@ -1,0 +1,595 @@
+//! `fold(events) = state`: what an event changes.
+//!
+//! Invariant: `apply` accepts every event that `decide` made, never looks at a clock, and leaves the
+//! state as it was when it refuses.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use crate::agent::{Agent, Effect, ToolKind};
+use crate::event::{
+    Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, FinishReason,
+    MessageReceived, ModelFailed, ModelReplied, ModelRequested, Question, RefusalReason,
+    SessionCreated, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled,
+};
+use crate::ids::{ApprovalId, CallId, Seq};
+use crate::json::action_digest;
+use crate::policy::arguments_value;
+use crate::prompt::Prompt;
+use crate::state::{Approval, Call, CallStatus, ClosedApproval, Origin, Phase, SessionState, Stop};
+use crate::text::{Text, shorten};
+
+/// A history that no release of Stepwell writes. Its session is quarantined.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} ({kind}) is illegal: {reason}")]
+pub struct IllegalHistory {
+    /// Where.
+    pub seq: Seq,
+    /// Which type.
+    pub kind: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Folds `events` into `state`.
+///
+/// # Errors
+/// [`IllegalHistory`] at the first event that cannot follow.
+pub fn fold<'a>(
+    mut state: SessionState,
+    events: impl IntoIterator<Item = &'a Event>,
+) -> Result<SessionState, IllegalHistory> {
+    for event in events {
+        apply(&mut state, event)?;
+    }
+    Ok(state)
+}
+
+/// Folds one event. O(new bytes).
+///
+/// # Errors
+/// [`IllegalHistory`]; `state` is as it was.
+pub fn apply(state: &mut SessionState, event: &Event) -> Result<(), IllegalHistory> {
+    let illegal = |reason: String| IllegalHistory {
+        seq: event.seq,
+        kind: event.body.kind().as_str(),
+        reason,
+    };
+    if event.seq != state.head.next() {
+        return Err(illegal(format!("it follows event {}", state.head)));
+    }
+    let is_late = matches!(&event.body, EventBody::ToolFinished(it) if it.late);
+    match state.phase {
+        Phase::Absent if !matches!(event.body, EventBody::SessionCreated(_)) => {
+            return Err(illegal("the session does not begin with session_created".into()));
+        }
+        Phase::Finished { .. } if !is_late => {
+            return Err(illegal("the session is finished".into()));
+        }
+        Phase::Absent
+        | Phase::Finished { .. }
+        | Phase::Ready
+        | Phase::Thinking { .. }
+        | Phase::Backoff { .. }
+        | Phase::Acting
+        | Phase::Listening => {}
+    }
+    apply_body(state, event).map_err(illegal)?;
+    state.head = event.seq;
+    state.updated_at = event.time;
+    Ok(())
+}
+
+/// One line an event: who handles what.
+fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
+    match &event.body {
+        EventBody::SessionCreated(it) => created(state, event, it),
+        EventBody::ModelRequested(it) => requested(state, it),
+        EventBody::ModelReplied(it) => replied(state, it),
+        EventBody::ModelFailed(it) => model_failed(state, it),
+        EventBody::ToolScheduled(it) => scheduled(state, it),
+        EventBody::ToolDispatched(it) => dispatched(state, it),
+        EventBody::ToolFinished(it) => finished(state, it),
+        EventBody::ToolLost(it) => lost(state, it),
+        EventBody::ToolRefused(it) => refused(state, it),
+        EventBody::ApprovalRequested(it) => approval_requested(state, event, it),
+        EventBody::ApprovalDecided(it) => approval_decided(state, event, it),
+        EventBody::MessageReceived(it) => message(state, it),
+        EventBody::TimerStarted(it) => timer_started(state, it),
+        EventBody::TimerFired(it) => timer_fired(state, event, it),
+        EventBody::CancelRequested(it) => {
+            state.cancelled = Some(stop(event, &it.reason));
+            // Whoever waits for a model's answer or for a timer waits no more.
+            state.timers.clear();
+            if let Phase::Thinking { .. } | Phase::Backoff { .. } = state.phase {
+                state.phase = Phase::Ready;
+            }
+            Ok(())
+        }
+        EventBody::PauseRequested(it) => {
+            state.paused = Some(stop(event, &it.reason));
+            Ok(())
+        }
+        EventBody::ResumeRequested(_) => {
+            state.paused = None;
+            Ok(())
+        }
+        EventBody::SessionFinished(it) => {
+            end(state);
+            state.phase = Phase::Finished { outcome: it.outcome, limit: it.limit };
+            Ok(())
+        }
+    }
+}
+
+fn stop(event: &Event, reason: &str) -> Stop {
+    Stop { by: event.actor.clone(), at: event.time, reason: reason.to_string() }
+}
+
+fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Result<(), String> {
+    if state.origin.is_some() {
+        return Err("the session exists already".into());
+    }
+    state.prompt = Prompt::new(&it.agent, whole(&it.task)?);
+    if let Some(deadline_ms) = it.agent.limits.deadline_ms {
+        state.timers.insert(Timer::Deadline, event.time.plus_ms(deadline_ms));
+    }
+    state.origin = Some(Origin {
+        agent: it.agent.clone(),
+        title: it.title.clone(),
+        labels: it.labels.clone(),
+        seed: it.seed.clone(),
+        created_at: event.time,
+    });
+    state.phase = Phase::Ready;
+    Ok(())
+}
+
+fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String> {
+    match state.phase {
+        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => state.step = it.step,
+        // A retry that became due, or a request that was not answered when the session was held.
+        Phase::Ready | Phase::Backoff { .. } if it.step == state.step => {}
+        Phase::Absent
+        | Phase::Ready
+        | Phase::Backoff { .. }
+        | Phase::Thinking { .. }
+        | Phase::Acting
+        | Phase::Listening
+        | Phase::Finished { .. } => {
+            return Err(format!("step {} attempt {} is not due", it.step, it.attempt));
+        }
+    }
+    state.phase = Phase::Thinking { attempt: it.attempt };
+    Ok(())
+}
+
+fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
+    expect_thinking(state, it.step, it.attempt)?;
+    let content = whole(&it.content)?;
+    for call in &it.tool_calls {
+        whole(&call.arguments)?;
+    }
+    state.prompt.push_assistant(content, &it.tool_calls);
+    state.usage.add(&it.usage);
+    state.last_reply = it.content.clone();
+    state.last_finish = Some(it.finish_reason);
+    state.model_failure = None;
+    state.calls.clear();
+    let cut_off = it.finish_reason == FinishReason::Length;
+    for (i, call) in it.tool_calls.iter().enumerate() {
+        // The output limit cuts the last call; what is left of it must never run.
+        let is_cut = cut_off && i + 1 == it.tool_calls.len();
+        let problem = if is_cut { Some(CUT_OFF.to_string()) } else { call.problem.clone() };
+        let entry = Call {
+            wire_id: call.wire_id.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            problem,
+            edited: None,
+            status: CallStatus::Proposed,
+            attempt: 0,
+            approval: None,
+        };
+        if call.call_id.step != it.step || state.calls.insert(call.call_id, entry).is_some() {
+            return Err(format!("the call id {} is not of this reply", call.call_id));
+        }
+    }
+    note_actions(state);
+    state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
+    if state.calls.is_empty() && show_inbox(state)? {
+        state.phase = Phase::Ready;
+    }
+    Ok(())
+}
+
+/// What the model is told of a call that its output limit cut off.
+pub(crate) const CUT_OFF: &str = "the output limit (max_tokens) cut this call off in the middle, so it was not \
+    run; make a shorter call, or split the work into several calls";
+
+/// Remembers the actions of a reply and notices one that comes too often. A write that is new in
+/// the window empties it: the world has changed, so looking again is no repetition.
+fn note_actions(state: &mut SessionState) {
+    let Some(agent) = state.agent().cloned() else { return };
+    let window = agent.limits.repeat_window as usize;
+    if window == 0 {
+        return;
+    }
+    for call in state.calls.values() {
+        let digest = action_digest(&call.tool, &arguments_value(call.arguments.preview()));
+        let seen = state.recent_actions.iter().filter(|it| **it == digest).count();
+        let is_write = agent.tool(&call.tool).is_some_and(|tool| tool.effect == Effect::Write);
+        if is_write && seen == 0 {
+            state.recent_actions.clear();
+        }
+        if seen + 1 >= agent.limits.repeat_count as usize && state.repeated.is_none() {
+            state.repeated = Some(call.tool.clone());
+        }
+        state.recent_actions.push_back(digest);
+        if state.recent_actions.len() > window {
+            state.recent_actions.pop_front();
+        }
+    }
+}
+
+fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String> {
+    expect_thinking(state, it.step, it.attempt)?;
+    state.phase = Phase::Backoff { attempt: it.attempt.saturating_add(1) };
+    state.model_failure = Some(it.clone());
+    state.failure_handled = false;
+    show_inbox(state)?;
+    Ok(())
+}
+
+fn expect_thinking(state: &SessionState, step: u32, attempt: u32) -> Result<(), String> {
+    if state.phase == (Phase::Thinking { attempt }) && state.step == step {
+        Ok(())
+    } else {
+        Err(format!("step {step} attempt {attempt} was not asked"))
+    }
+}
+
+fn scheduled(state: &mut SessionState, it: &ToolScheduled) -> Result<(), String> {
+    let kind = state.agent().zip(state.calls.get(&it.call_id));
+    let kind = kind.and_then(|(agent, call)| agent.tool(&call.tool)).map(|tool| tool.kind);
+    let call = call_mut(state, it.call_id)?;
+    let status = match kind {
+        Some(ToolKind::Worker) => CallStatus::Scheduled,
+        Some(ToolKind::AskUser) => CallStatus::AwaitingAnswer,
+        Some(ToolKind::Sleep) => CallStatus::Sleeping,
+        None => return Err(format!("the agent has no tool {}", call.tool)),
+    };
+    match call.status {
+        CallStatus::Proposed | CallStatus::Approved if it.attempt == call.attempt + 1 => {}
+        _ => return Err(format!("call {} cannot be scheduled", it.call_id)),
+    }
+    call.status = status;
+    call.attempt = it.attempt;
+    call.approval = it.approval_id;
+    Ok(())
+}
+
+fn dispatched(state: &mut SessionState, it: &ToolDispatched) -> Result<(), String> {
+    let call = call_mut(state, it.call_id)?;
+    if call.status != CallStatus::Scheduled || call.attempt != it.attempt {
+        return Err(format!("call {} attempt {} is not scheduled", it.call_id, it.attempt));
+    }
+    call.status = CallStatus::Dispatched { worker: it.worker.clone() };
+    call.approval = None;
+    Ok(())
+}
+
+fn finished(state: &mut SessionState, it: &ToolFinished) -> Result<(), String> {
+    let output = whole(&it.output)?;
+    if it.late {
+        let given_up = state.given_up.remove(&it.call_id);
+        return given_up.map(|_| ()).ok_or_else(|| format!("call {} is not late", it.call_id));
+    }
+    let limit = observation_limit(state.agent().map(|agent| &**agent));
+    let call = call_mut(state, it.call_id)?;
+    if call.attempt != it.attempt || !is_running(&call.status) {
+        return Err(format!("call {} attempt {} does not run", it.call_id, it.attempt));
+    }
+    let text = match it.outcome {
+        ToolOutcome::Ok => shorten(output, limit),
+        ToolOutcome::Error => format!("Error: {}", shorten(output, limit)),
+    };
+    withdraw_question(state, it.call_id);
+    settle(state, it.call_id, &text)
+}
+
+/// Scheduled, dispatched, or thought lost while it was not.
+fn is_running(status: &CallStatus) -> bool {
+    matches!(
+        status,
+        CallStatus::Scheduled | CallStatus::Dispatched { .. } | CallStatus::AwaitingOutcome
+    )
+}
+
+/// The worker's own word makes the question to a person needless.
+fn withdraw_question(state: &mut SessionState, call_id: CallId) {
+    state.approvals.retain(|_, approval| approval.call_id != call_id);
+}
+
+fn lost(state: &mut SessionState, it: &ToolLost) -> Result<(), String> {
+    let is_cancelled = state.cancelled.is_some();
+    let call = call_mut(state, it.call_id)?;
+    let runs = matches!(call.status, CallStatus::Scheduled | CallStatus::Dispatched { .. });
+    if call.attempt != it.attempt || !runs {
+        return Err(format!("call {} attempt {} does not run", it.call_id, it.attempt));
+    }
+    if is_cancelled {
+        state.given_up.insert(it.call_id, it.attempt);
+        return settle(state, it.call_id, &format!("Error: {}", it.reason));
+    }
+    call.status = if it.never_started {
+        CallStatus::Approved
+    } else {
+        CallStatus::Lost { reason: it.reason.clone() }
+    };
+    Ok(())
+}
+
+fn refused(state: &mut SessionState, it: &ToolRefused) -> Result<(), String> {
+    let call = call_mut(state, it.call_id)?;
+    let open = matches!(
+        call.status,
+        CallStatus::Proposed | CallStatus::TurnedDown { .. } | CallStatus::Lost { .. }
+    );
+    if !open {
+        return Err(format!("call {} cannot be refused", it.call_id));
+    }
+    settle(state, it.call_id, &format!("Not run: {}", it.message))
+}
+
+fn approval_requested(
+    state: &mut SessionState,
+    event: &Event,
+    it: &ApprovalRequested,
+) -> Result<(), String> {
+    if it.approval_id != ApprovalId(event.seq.0) {
+        return Err(format!("the approval {} is not named after its event", it.approval_id));
+    }
+    let call = call_mut(state, it.call_id)?;
+    call.status = match (&call.status, it.question) {
+        (CallStatus::Proposed, Question::MayRun) => CallStatus::AwaitingApproval,
+        (CallStatus::Lost { .. }, Question::WhatHappened) => CallStatus::AwaitingOutcome,
+        (_, Question::MayRun | Question::WhatHappened) => {
+            return Err(format!("nothing is to be asked about call {}", it.call_id));
+        }
+    };
+    let approval = Approval {
+        call_id: it.call_id,
+        question: it.question,
+        action_digest: it.action_digest.clone(),
+        rule: it.rule.clone(),
+        requested_at: event.time,
+        expires_at: it.expires_at,
+    };
+    state.approvals.insert(it.approval_id, approval);
+    if let Some(expires_at) = it.expires_at {
+        state.timers.insert(Timer::ApprovalExpiry(it.approval_id), expires_at);
+    }
+    Ok(())
+}
+
+fn approval_decided(
+    state: &mut SessionState,
+    event: &Event,
+    it: &ApprovalDecided,
+) -> Result<(), String> {
+    let output = it.output.as_ref().map(whole).transpose()?.map(ToString::to_string);
+    let is_open = state.approvals.get(&it.approval_id).is_some_and(|approval| {
+        approval.call_id == it.call_id && approval.question == it.decision.answers()
+    });
+    if !is_open {
+        return Err(format!("the approval {} is not open", it.approval_id));
+    }
+    let limit = observation_limit(state.agent().map(|agent| &**agent));
+    let call = call_mut(state, it.call_id)?;
+    let tool = call.tool.clone();
+    match it.decision {
+        ApprovalDecision::Approve
+        | ApprovalDecision::ApproveForSession
+        | ApprovalDecision::DidNotHappen => {
+            call.status = CallStatus::Approved;
+            call.approval = Some(it.approval_id);
+            if it.arguments.is_some() {
+                call.edited.clone_from(&it.arguments);
+            }
+        }
+        ApprovalDecision::Deny => {
+            let message = denial(&event.actor, &it.reason);
+            call.status = CallStatus::TurnedDown { reason: RefusalReason::Denied, message };
+        }
+        ApprovalDecision::Happened => {
+            let output = output.unwrap_or_default();
+            settle(state, it.call_id, &shorten(&output, limit))?;
+        }
+        ApprovalDecision::Failed => {
+            let reason = if it.reason.is_empty() { OUTCOME_FAILED } else { &it.reason };
+            settle(state, it.call_id, &format!("Error: {reason}"))?;
+        }
+    }
+    if it.decision == ApprovalDecision::ApproveForSession {
+        state.grants.insert(tool);
+    }
+    let closed = ClosedApproval {
+        decision: Some(it.decision),
+        by: event.actor.clone(),
+        at: event.time,
+        reason: it.reason.clone(),
+    };
+    close_approval(state, it.approval_id, closed);
+    Ok(())
+}
+
+/// What the model is told when a person settles a lost call as failed and gives no reason.
+const OUTCOME_FAILED: &str = "the worker was lost while it ran this call; a person looked and says \
+    that it failed";
+
+fn denial(by: &Actor, reason: &str) -> String {
+    let who = match by {
+        Actor::Person(name) => name.clone(),
+        Actor::Engine | Actor::Worker(_) | Actor::Model(_) => by.to_string(),
+    };
+    if reason.is_empty() {
+        format!("{who} denied this call")
+    } else {
+        format!("{who} denied this call: {reason}")
+    }
+}
+
+fn close_approval(state: &mut SessionState, approval_id: ApprovalId, closed: ClosedApproval) {
+    state.approvals.remove(&approval_id);
+    state.timers.remove(&Timer::ApprovalExpiry(approval_id));
+    state.closed_approvals.insert(approval_id, closed);
+}
+
+fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String> {
+    let content = whole(&it.content)?.to_string();
+    if let Some(key) = &it.client_key
+        && !state.message_keys.insert(key.clone())
+    {
+        return Err(format!("the message {key} was taken before"));
+    }
+    if let Some(call_id) = it.answers {
+        let call = call_mut(state, call_id)?;
+        if call.status != CallStatus::AwaitingAnswer {
+            return Err(format!("call {call_id} awaits no answer"));
+        }
+        return settle(state, call_id, &content);
+    }
+    state.inbox.push(it.clone());
+    match state.phase {
+        Phase::Listening => {
+            show_inbox(state)?;
+            state.phase = Phase::Ready;
+        }
+        Phase::Ready | Phase::Backoff { .. } => {
+            show_inbox(state)?;
+        }
+        Phase::Absent | Phase::Thinking { .. } | Phase::Acting | Phase::Finished { .. } => {}
+    }
+    Ok(())
+}
+
+fn timer_started(state: &mut SessionState, it: &TimerStarted) -> Result<(), String> {
+    match it.timer {
+        Timer::ModelRetry => state.failure_handled = true,
+        Timer::ToolRetry(call_id) => {
+            let call = call_mut(state, call_id)?;
+            if !matches!(call.status, CallStatus::Lost { .. }) {
+                return Err(format!("call {call_id} was not lost"));
+            }
+            call.status = CallStatus::AwaitingRetry;
+        }
+        Timer::Sleep(call_id) => {
+            if call_mut(state, call_id)?.status != CallStatus::Sleeping {
+                return Err(format!("call {call_id} does not sleep"));
+            }
+        }
+        Timer::CancelGrace => state.grace_started = true,
+        Timer::ApprovalExpiry(_) | Timer::Deadline => {}
+    }
+    state.timers.insert(it.timer, it.due_at);
+    Ok(())
+}
+
+fn timer_fired(state: &mut SessionState, event: &Event, it: &TimerFired) -> Result<(), String> {
+    if !state.timers.contains_key(&it.timer) {
+        return Err(format!("the timer {} is not set", it.timer));
+    }
+    match it.timer {
+        Timer::ToolRetry(call_id) => call_mut(state, call_id)?.status = CallStatus::Approved,
+        Timer::Sleep(call_id) => settle(state, call_id, "The time is over.")?,
+        Timer::ApprovalExpiry(approval_id) => {
+            let call_id = state.approvals.get(&approval_id).map(|approval| approval.call_id);
+            let call_id = call_id.ok_or_else(|| format!("approval {approval_id} is not open"))?;
+            let message = "nobody decided in time whether it may run".to_string();
+            let status = CallStatus::TurnedDown { reason: RefusalReason::Expired, message };
+            call_mut(state, call_id)?.status = status;
+            let closed = ClosedApproval {
+                decision: None,
+                by: event.actor.clone(),
+                at: event.time,
+                reason: String::new(),
+            };
+            close_approval(state, approval_id, closed);
+        }
+        Timer::Deadline => state.deadline_passed = true,
+        Timer::ModelRetry | Timer::CancelGrace => {}
+    }
+    state.timers.remove(&it.timer);
+    Ok(())
+}
+
+/// Gives a call its observation, and closes the step when it was the last open one.
+fn settle(state: &mut SessionState, call_id: CallId, text: &str) -> Result<(), String> {
+    let call = call_mut(state, call_id)?;
+    let observation = match &call.edited {
+        Some(edited) => {
+            format!("(A reviewer changed the arguments to {}.)\n{text}", edited.as_str())
+        }
+        None => text.to_string(),
+    };
+    call.status = CallStatus::Settled { observation: Text::from(observation) };
+    close_step_if_done(state)
+}
+
+/// Shows the model all observations in the order in which it asked, then what people said meanwhile.
+fn close_step_if_done(state: &mut SessionState) -> Result<(), String> {
+    let done = state.calls.values().all(|it| matches!(it.status, CallStatus::Settled { .. }));
+    if !done || state.phase != Phase::Acting {
+        return Ok(());
+    }
+    for call in core::mem::take(&mut state.calls).into_values() {
+        if let CallStatus::Settled { observation } = &call.status {
+            state.prompt.push_observation(&call.wire_id, observation.preview());
+        }
+    }
+    show_inbox(state)?;
+    state.phase = Phase::Ready;
+    Ok(())
+}
+
+/// Moves what people said into the prompt; says whether there was something.
+fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
+    let inbox = core::mem::take(&mut state.inbox);
+    for message in &inbox {
+        state.prompt.push_user(whole(&message.content)?);
+    }
+    Ok(!inbox.is_empty())
+}
+
+/// The session goes no further: what still runs may only report late.
+fn end(state: &mut SessionState) {
+    for (call_id, call) in core::mem::take(&mut state.calls) {
+        let was_started = matches!(
+            call.status,
+            CallStatus::Scheduled
+                | CallStatus::Dispatched { .. }
+                | CallStatus::Lost { .. }
+                | CallStatus::AwaitingOutcome
+        );
+        if was_started {
+            state.given_up.insert(call_id, call.attempt);
+        }
+    }
+    state.approvals.clear();
+    state.timers.clear();
+    state.inbox.clear();
+}
+
+fn call_mut(state: &mut SessionState, call_id: CallId) -> Result<&mut Call, String> {
+    state.calls.get_mut(&call_id).ok_or_else(|| format!("there is no open call {call_id}"))
+}
+
+fn whole(text: &Text) -> Result<&str, String> {
+    text.whole().ok_or_else(|| "a payload was left in the blob table".to_string())
+}
+
+fn observation_limit(agent: Option<&Agent>) -> usize {
+    agent.map_or(0, |agent| agent.limits.observation_bytes_max as usize)
+}

@@ -1,0 +1,449 @@
+//! `decide(state, input, now) = events + commands`: the whole behaviour of a session.
+//!
+//! An input is first accepted or refused against the phase ([`Reject`]); if it is accepted it becomes
+//! one event (a wake-up: one for each due timer), and then every decision that follows is taken
+//! (`follow`), until the session waits for the outside again. All of it is one append.
+//!
+//! Invariant: same arguments, same answer, on every machine and every release that shares an event
+//! schema.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::apply::{IllegalHistory, apply};
+use crate::event::{
+    Actor, ApprovalDecision, CancelRequested, Event, EventBody, MessageReceived, ModelFailed,
+    ModelReplied, PauseRequested, Question, ResumeRequested, SessionCreated, TimerFired,
+    ToolDispatched, ToolFinished, ToolLost,
+};
+use crate::follow::next_decision;
+use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
+use crate::json::JsonText;
+use crate::pending::{Command, pending};
+use crate::state::{CallStatus, Phase, SessionState, Status};
+use crate::text::Text;
+
+/// Something from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Begin the session.
+    Create {
+        /// Agent, task, title, labels.
+        session: SessionCreated,
+        /// Who asked for it.
+        by: Actor,
+    },
+    /// The model answered.
+    ModelReplied(ModelReplied),
+    /// The model could not be asked.
+    ModelFailed(ModelFailed),
+    /// A place on a worker is reserved for a call that must not run twice.
+    WorkerReserved {
+        /// The call.
+        call_id: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// The worker.
+        worker: String,
+    },
+    /// A tool call came to its end.
+    ToolFinished {
+        /// Its report; `late` is set by the decision.
+        report: ToolFinished,
+        /// The worker.
+        worker: String,
+    },
+    /// A tool call's worker is gone.
+    ToolLost(ToolLost),
+    /// A person decides an approval.
+    Decide(Verdict),
+    /// A message for the session.
+    Message {
+        /// The text.
+        content: Text,
+        /// The call it answers, when the sender says so.
+        answers: Option<CallId>,
+        /// The sender's key: the same key is taken once.
+        client_key: Option<String>,
+        /// The sender.
+        by: Actor,
+    },
+    /// Some timer may be due.
+    Wake,
+    /// End the session.
+    Cancel {
+        /// Why.
+        reason: String,
+        /// Who.
+        by: Actor,
+    },
+    /// Hold the session.
+    Pause {
+        /// Why.
+        reason: String,
+        /// Who.
+        by: Actor,
+    },
+    /// Go on.
+    Resume {
+        /// Who.
+        by: Actor,
+    },
+}
+
+/// A person's word on an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which approval.
+    pub approval_id: ApprovalId,
+    /// What is decided.
+    pub decision: ApprovalDecision,
+    /// Why.
+    pub reason: String,
+    /// Arguments to run instead; they were checked against the tool's schema.
+    pub arguments: Option<JsonText>,
+    /// The result, for [`ApprovalDecision::Happened`]; it was checked against the tool's schema.
+    pub output: Option<Text>,
+    /// The digest that the person was shown. When given it must be the approval's.
+    pub action_digest: Option<String>,
+    /// The tool that the person was shown. When given it must be the call's.
+    pub tool: Option<String>,
+    /// Who.
+    pub by: Actor,
+}
+
+/// What follows from an input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The events to append, in order. Empty when the input changes nothing (said before, or no
+    /// timer is due).
+    pub events: Vec<Event>,
+    /// What is owed to the outside that was not owed before. Leaves after the append is durable.
+    pub commands: Vec<Command>,
+    /// The state after the events, so that nobody folds them twice.
+    pub state: SessionState,
+}
+
+/// Why an input is refused. The state is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    /// A second creation.
+    #[error("the session exists already")]
+    AlreadyExists,
+    /// Nothing was created under that id.
+    #[error("the session does not exist")]
+    NotFound,
+    /// The session ended.
+    #[error("the session is {}", .status.as_str())]
+    Finished {
+        /// How.
+        status: Status,
+    },
+    /// A reply to a request that is not open: cancelled, or asked again by another owner.
+    #[error("step {step} attempt {attempt} was not asked, or is settled")]
+    NotAsked {
+        /// The step of the reply.
+        step: u32,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// A report on a call that does not run, or on another attempt.
+    #[error("call {call_id} attempt {attempt} does not run")]
+    NotRunning {
+        /// The call.
+        call_id: CallId,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// A call may not start now.
+    #[error("call {call_id} may not start: the session is paused or cancelled")]
+    MayNotStart {
+        /// The call.
+        call_id: CallId,
+    },
+    /// No such approval.
+    #[error("the session has no approval {approval_id}")]
+    UnknownApproval {
+        /// Its id.
+        approval_id: ApprovalId,
+    },
+    /// Decided before, differently.
+    #[error("approval {approval_id} is decided already: {} by {by}", .decision.as_str())]
+    AlreadyDecided {
+        /// Its id.
+        approval_id: ApprovalId,
+        /// What was decided.
+        decision: ApprovalDecision,
+        /// Who was faster.
+        by: Actor,
+    },
+    /// Its time passed.
+    #[error("approval {approval_id} has expired")]
+    ApprovalExpired {
+        /// Its id.
+        approval_id: ApprovalId,
+    },
+    /// The answer does not fit the question.
+    #[error("{} does not answer approval {approval_id}: {}", .decision.as_str(), answers_of(*.question))]
+    WrongAnswer {
+        /// Its id.
+        approval_id: ApprovalId,
+        /// What is asked.
+        question: Question,
+        /// What was answered.
+        decision: ApprovalDecision,
+    },
+    /// The person was shown something else than what would run.
+    #[error("approval {approval_id} is about another action: {what} differs; look at it again")]
+    ActionChanged {
+        /// Its id.
+        approval_id: ApprovalId,
+        /// `the digest` or `the tool`.
+        what: &'static str,
+    },
+    /// The edited arguments are forbidden.
+    #[error("the arguments are forbidden by {rule}")]
+    Forbidden {
+        /// Which rule, in words.
+        rule: String,
+    },
+    /// The message answers a call that asks nothing.
+    #[error("call {call_id} awaits no answer")]
+    NoQuestion {
+        /// The call.
+        call_id: CallId,
+    },
+    /// A bug: a decision that the state machine itself does not accept.
+    #[error("internal: {0}")]
+    Internal(IllegalHistory),
+    /// A bug: decisions that never come to rest.
+    #[error("internal: more than {DECISIONS_MAX} decisions follow from one input")]
+    Endless,
+}
+
+fn answers_of(question: Question) -> &'static str {
+    match question {
+        Question::MayRun => "it asks whether the call may run (approve, deny)",
+        Question::WhatHappened => {
+            "it asks what became of the call (resolve: happened, did-not-happen, failed)"
+        }
+    }
+}
+
+/// Decisions that may follow from one input. A reply with thousands of calls stays below it.
+const DECISIONS_MAX: usize = 65_536;
+
+/// Decides what `input` means for a session in `state` at `now`.
+///
+/// # Errors
+/// [`Reject`] if the input is not legal now; nothing changed.
+pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<Decision, Reject> {
+    let mut draft = Draft { state: state.clone(), events: Vec::new(), cause: Seq(0), now };
+    for (body, by) in accept(state, input, now)? {
+        draft.cause = draft.state.head.next();
+        draft.push(body, by)?;
+    }
+    if !draft.events.is_empty() {
+        draft.follow()?;
+    }
+    let before: BTreeSet<Command> = pending(state).into_iter().collect();
+    let mut commands = pending(&draft.state);
+    commands.retain(|command| !before.contains(command));
+    Ok(Decision { events: draft.events, commands, state: draft.state })
+}
+
+struct Draft {
+    state: SessionState,
+    events: Vec<Event>,
+    cause: Seq,
+    now: TimestampMs,
+}
+
+impl Draft {
+    fn push(&mut self, body: EventBody, actor: Actor) -> Result<(), Reject> {
+        let seq = self.state.head.next();
+        let event = Event { seq, time: self.now, cause: self.cause, actor, body };
+        apply(&mut self.state, &event).map_err(Reject::Internal)?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn follow(&mut self) -> Result<(), Reject> {
+        for _ in 0..DECISIONS_MAX {
+            match next_decision(&self.state, self.now) {
+                Some(body) => self.push(body, Actor::Engine)?,
+                None => return Ok(()),
+            }
+        }
+        Err(Reject::Endless)
+    }
+}
+
+type Accepted = Vec<(EventBody, Actor)>;
+
+/// Turns an input into its events, or refuses it.
+fn accept(state: &SessionState, input: Input, now: TimestampMs) -> Result<Accepted, Reject> {
+    match (state.phase, input) {
+        (Phase::Absent, Input::Create { session, by }) => Ok(one(session, by)),
+        (
+            Phase::Ready
+            | Phase::Thinking { .. }
+            | Phase::Backoff { .. }
+            | Phase::Acting
+            | Phase::Listening
+            | Phase::Finished { .. },
+            Input::Create { .. },
+        ) => Err(Reject::AlreadyExists),
+        (Phase::Absent, _) => Err(Reject::NotFound),
+        (_, Input::ModelReplied(reply)) => accept_reply(state, reply),
+        (_, Input::ModelFailed(failure)) => {
+            expect_asked(state, failure.step, failure.attempt)?;
+            Ok(one(failure, Actor::Engine))
+        }
+        (_, Input::WorkerReserved { call_id, attempt, worker }) => {
+            accept_dispatch(state, call_id, attempt, worker)
+        }
+        (_, Input::ToolFinished { report, worker }) => accept_report(state, report, worker),
+        (_, Input::ToolLost(lost)) => {
+            expect_running(state, lost.call_id, lost.attempt)?;
+            Ok(one(lost, Actor::Engine))
+        }
+        (_, Input::Decide(verdict)) => crate::approve::accept(state, verdict, now),
+        (_, Input::Message { content, answers, client_key, by }) => {
+            accept_message(state, MessageReceived { content, answers, client_key }, by)
+        }
+        (_, Input::Wake) => Ok(due_timers(state, now)),
+        (Phase::Finished { .. }, Input::Cancel { .. }) if state.status() == Status::Cancelled => {
+            Ok(Vec::new())
+        }
+        (
+            Phase::Finished { .. },
+            Input::Cancel { .. } | Input::Pause { .. } | Input::Resume { .. },
+        ) => Err(Reject::Finished { status: state.status() }),
+        (_, Input::Cancel { reason, by }) => {
+            Ok(unless(state.cancelled.is_some(), CancelRequested { reason }, by))
+        }
+        (_, Input::Pause { reason, by }) => {
+            Ok(unless(state.paused.is_some(), PauseRequested { reason }, by))
+        }
+        (_, Input::Resume { by }) => Ok(unless(state.paused.is_none(), ResumeRequested {}, by)),
+    }
+}
+
+fn one(body: impl Into<EventBody>, by: Actor) -> Accepted {
+    alloc::vec![(body.into(), by)]
+}
+
+/// An input that was said before changes nothing.
+fn unless(said_before: bool, body: impl Into<EventBody>, by: Actor) -> Accepted {
+    if said_before { Vec::new() } else { one(body, by) }
+}
+
+fn accept_reply(state: &SessionState, mut reply: ModelReplied) -> Result<Accepted, Reject> {
+    expect_asked(state, reply.step, reply.attempt)?;
+    let mut wire_ids = BTreeSet::new();
+    for (i, call) in reply.tool_calls.iter_mut().enumerate() {
+        let index = u32::try_from(i + 1).unwrap_or(u32::MAX);
+        call.call_id = CallId { step: reply.step, index };
+        // Servers send no id, or the same for two calls: then ours goes back to them.
+        if call.wire_id.is_empty() || !wire_ids.insert(call.wire_id.clone()) {
+            call.wire_id = alloc::format!("call_{}_{index}", reply.step);
+            wire_ids.insert(call.wire_id.clone());
+        }
+    }
+    let model = state.agent().map(|agent| agent.model.name.clone()).unwrap_or_default();
+    Ok(one(reply, Actor::Model(model)))
+}
+
+fn expect_asked(state: &SessionState, step: u32, attempt: u32) -> Result<(), Reject> {
+    if state.phase == (Phase::Thinking { attempt }) && state.step == step {
+        Ok(())
+    } else {
+        Err(Reject::NotAsked { step, attempt })
+    }
+}
+
+fn accept_dispatch(
+    state: &SessionState,
+    call_id: CallId,
+    attempt: u32,
+    worker: String,
+) -> Result<Accepted, Reject> {
+    let call = state.calls.get(&call_id).filter(|it| it.attempt == attempt);
+    let call = call.ok_or(Reject::NotRunning { call_id, attempt })?;
+    if call.status == (CallStatus::Dispatched { worker: worker.clone() }) {
+        // Said again by the same owner, which did not learn whether its append was durable.
+        return Ok(Vec::new());
+    }
+    if call.status != CallStatus::Scheduled {
+        return Err(Reject::NotRunning { call_id, attempt });
+    }
+    if state.paused.is_some() || state.cancelled.is_some() {
+        return Err(Reject::MayNotStart { call_id });
+    }
+    let by = Actor::Worker(worker.clone());
+    Ok(one(ToolDispatched { call_id, attempt, worker, approval_id: call.approval }, by))
+}
+
+fn accept_report(
+    state: &SessionState,
+    mut report: ToolFinished,
+    worker: String,
+) -> Result<Accepted, Reject> {
+    let (call_id, attempt) = (report.call_id, report.attempt);
+    let runs = state.calls.get(&call_id).is_some_and(|call| {
+        call.attempt == attempt
+            && matches!(
+                call.status,
+                CallStatus::Scheduled | CallStatus::Dispatched { .. } | CallStatus::AwaitingOutcome
+            )
+    });
+    report.late = !runs;
+    if report.late && state.given_up.get(&call_id) != Some(&attempt) {
+        return Err(Reject::NotRunning { call_id, attempt });
+    }
+    Ok(one(report, Actor::Worker(worker)))
+}
+
+fn expect_running(state: &SessionState, call_id: CallId, attempt: u32) -> Result<(), Reject> {
+    let runs = state.calls.get(&call_id).is_some_and(|call| {
+        call.attempt == attempt
+            && matches!(call.status, CallStatus::Scheduled | CallStatus::Dispatched { .. })
+    });
+    if runs { Ok(()) } else { Err(Reject::NotRunning { call_id, attempt }) }
+}
+
+fn accept_message(
+    state: &SessionState,
+    mut message: MessageReceived,
+    by: Actor,
+) -> Result<Accepted, Reject> {
+    if let Some(key) = &message.client_key
+        && state.message_keys.contains(key)
+    {
+        return Ok(Vec::new());
+    }
+    if state.is_finished() {
+        return Err(Reject::Finished { status: state.status() });
+    }
+    let asks = |call_id: &CallId| {
+        state.calls.get(call_id).is_some_and(|call| call.status == CallStatus::AwaitingAnswer)
+    };
+    match message.answers {
+        Some(call_id) if !asks(&call_id) => return Err(Reject::NoQuestion { call_id }),
+        Some(_) => {}
+        // A message while the model's question is open is meant as its answer.
+        None => message.answers = state.calls.keys().copied().find(asks),
+    }
+    Ok(one(message, by))
+}
+
+/// Every timer that is due, earliest first.
+fn due_timers(state: &SessionState, now: TimestampMs) -> Accepted {
+    let mut due: Vec<_> = state.timers.iter().filter(|(_, due_at)| **due_at <= now).collect();
+    due.sort_by_key(|(timer, due_at)| (**due_at, **timer));
+    let fired =
+        due.into_iter().map(|(timer, due_at)| TimerFired { timer: *timer, due_at: *due_at });
+    fired.map(|it| (it.into(), Actor::Engine)).collect()
+}

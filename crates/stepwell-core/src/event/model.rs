@@ -1,0 +1,190 @@
+//! Contents of the events about the model.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::CallId;
+use crate::text::Text;
+
+/// See [`EventBody::ModelRequested`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRequested {
+    /// The step, from 1.
+    pub step: u32,
+    /// The attempt within the step, from 1.
+    pub attempt: u32,
+    /// BLAKE3 of the exact request body, 64 hex digits. The body is computed from the events.
+    pub prompt_digest: String,
+    /// Length of the request body in bytes.
+    pub prompt_bytes: u64,
+}
+
+/// See [`EventBody::ModelReplied`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReplied {
+    /// The step that was asked.
+    pub step: u32,
+    /// The attempt that succeeded.
+    pub attempt: u32,
+    /// What the model said.
+    #[serde(default, skip_serializing_if = "is_empty_text")]
+    pub content: Text,
+    /// What the model thought, for servers that send it apart.
+    #[serde(default, skip_serializing_if = "is_empty_text")]
+    pub reasoning: Text,
+    /// The calls it asked for, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens as the server counted them.
+    pub usage: Usage,
+    /// Address that answered.
+    pub endpoint: String,
+    /// Time to the first token, in milliseconds.
+    pub first_token_ms: u64,
+    /// The whole call, in milliseconds.
+    pub duration_ms: u64,
+}
+
+fn is_empty_text(text: &Text) -> bool {
+    text.bytes() == 0
+}
+
+/// One call that the model asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Our name for it.
+    pub call_id: CallId,
+    /// The server's id for it, sent back as it came; ours when the server gave none of use.
+    pub wire_id: String,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments as the model wrote them, byte for byte.
+    pub arguments: Text,
+    /// Why the arguments cannot be used: what the model is told. `None` when they were read
+    /// strictly and fit the tool's schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It was done.
+    Stop,
+    /// It asked for tools.
+    ToolCalls,
+    /// The output limit cut it off.
+    Length,
+    /// A filter stopped it.
+    ContentFilter,
+}
+
+/// Tokens of one model call, or a sum of them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the request.
+    pub prompt_tokens: u64,
+    /// Of these, taken from the server's prefix cache.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// Tokens of the reply.
+    pub completion_tokens: u64,
+}
+
+impl Usage {
+    /// Prompt and completion.
+    pub fn total(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
+    /// Adds another call's tokens.
+    pub fn add(&mut self, other: &Self) {
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+    }
+}
+
+/// See [`EventBody::ModelFailed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFailed {
+    /// The step that was asked.
+    pub step: u32,
+    /// The attempt that failed.
+    pub attempt: u32,
+    /// Address that was asked.
+    pub endpoint: String,
+    /// What kind of failure.
+    pub error: ModelErrorKind,
+    /// What the server or the transport said.
+    pub message: String,
+    /// HTTP status, when there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_status: Option<u16>,
+    /// How long the server asked us to wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// Kinds of failed model calls. The kind decides what happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelErrorKind {
+    /// No connection, or it broke before an answer.
+    Transport,
+    /// The server has too much to do (503 and its kin).
+    Overloaded,
+    /// 429.
+    RateLimited,
+    /// The prompt does not fit the model's context.
+    ContextTooLong,
+    /// The server does not accept the request.
+    BadRequest,
+    /// The key is missing or wrong.
+    Unauthorized,
+    /// The server failed (5xx).
+    ServerError,
+    /// The stream broke off or carried an error.
+    StreamBroken,
+    /// A time limit passed; the message says which.
+    Timeout,
+    /// The answer is not what the protocol says.
+    BadResponse,
+}
+
+impl ModelErrorKind {
+    /// Whether the same request may succeed later.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::Transport
+            | Self::Overloaded
+            | Self::RateLimited
+            | Self::ServerError
+            | Self::StreamBroken
+            | Self::Timeout
+            | Self::BadResponse => true,
+            Self::ContextTooLong | Self::BadRequest | Self::Unauthorized => false,
+        }
+    }
+
+    /// The stored name, for example `rate_limited`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Overloaded => "overloaded",
+            Self::RateLimited => "rate_limited",
+            Self::ContextTooLong => "context_too_long",
+            Self::BadRequest => "bad_request",
+            Self::Unauthorized => "unauthorized",
+            Self::ServerError => "server_error",
+            Self::StreamBroken => "stream_broken",
+            Self::Timeout => "timeout",
+            Self::BadResponse => "bad_response",
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Why a session is where it is: one true sentence, and what would move it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use crate::event::{LimitKind, Outcome, Question, Timer};
+use crate::state::{Call, CallStatus, Phase, SessionState, Stop};
+
+/// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
+/// the disk is full) is added by whoever has it.
+pub fn explain(state: &SessionState) -> String {
+    if let Phase::Finished { outcome, limit } = state.phase {
+        return finished(state, outcome, limit);
+    }
+    if let Some(stop) = &state.cancelled {
+        return format!("being cancelled by {}: running tools are told to stop", who(stop));
+    }
+    let base = match state.phase {
+        Phase::Absent => "does not exist yet".to_string(),
+        Phase::Ready => format!("step {} is about to begin", state.step + 1),
+        Phase::Thinking { attempt } => {
+            let model = state.agent().map(|agent| agent.model.name.clone()).unwrap_or_default();
+            format!("waits for the model {model}, step {}{}", state.step, nth(attempt))
+        }
+        Phase::Backoff { attempt } => backoff(state, attempt),
+        Phase::Acting => acting(state),
+        Phase::Listening => "waits for a message: stepwell send".to_string(),
+        Phase::Finished { .. } => String::new(),
+    };
+    match &state.paused {
+        Some(stop) => format!("paused by {}; {base}; go on with stepwell resume", who(stop)),
+        None => base,
+    }
+}
+
+fn who(stop: &Stop) -> String {
+    if stop.reason.is_empty() {
+        stop.by.to_string()
+    } else {
+        format!("{} ({})", stop.by, stop.reason)
+    }
+}
+
+fn nth(attempt: u32) -> String {
+    if attempt > 1 { format!(", attempt {attempt}") } else { String::new() }
+}
+
+fn finished(state: &SessionState, outcome: Outcome, limit: Option<LimitKind>) -> String {
+    match (outcome, limit) {
+        (Outcome::Completed, _) => format!("completed in {} steps", state.step),
+        (Outcome::Failed, _) => match &state.model_failure {
+            Some(failure) => format!("failed: {}: {}", failure.endpoint, failure.message),
+            None => "failed".to_string(),
+        },
+        (Outcome::Cancelled, _) => match &state.cancelled {
+            Some(stop) => format!("cancelled by {}", who(stop)),
+            None => "cancelled".to_string(),
+        },
+        (Outcome::LimitReached, Some(limit)) => {
+            format!("ended by its limit `{}` after {} steps", limit.as_str(), state.step)
+        }
+        (Outcome::LimitReached, None) => "ended by a limit".to_string(),
+    }
+}
+
+fn backoff(state: &SessionState, attempt: u32) -> String {
+    let cause = match &state.model_failure {
+        Some(failure) => format!("{}: {}", failure.endpoint, failure.message),
+        None => "the model could not be asked".to_string(),
+    };
+    match state.timers.get(&Timer::ModelRetry) {
+        Some(due_at) => format!("asks the model again (attempt {attempt}) at {due_at}: {cause}"),
+        None => format!("asks the model again (attempt {attempt}): {cause}"),
+    }
+}
+
+fn acting(state: &SessionState) -> String {
+    let open =
+        state.calls.iter().filter(|(_, it)| !matches!(it.status, CallStatus::Settled { .. }));
+    // What only a person can move is said first.
+    let first = open.min_by_key(|(call_id, call)| (urgency(call), **call_id));
+    let Some((call_id, call)) = first else { return "a step is about to end".to_string() };
+    let what = format!("`{}` (call {call_id})", call.tool);
+    match &call.status {
+        CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome => {
+            let approval = state.approvals.iter().find(|(_, it)| it.call_id == *call_id);
+            match approval.map(|(approval_id, it)| (approval_id, it.question, &it.rule)) {
+                Some((id, Question::MayRun, rule)) => {
+                    format!("waits for approval {id}: may {what} run? {rule}")
+                }
+                Some((id, Question::WhatHappened, rule)) => {
+                    format!(
+                        "waits for a person to say what became of {what} (approval {id}): {rule}"
+                    )
+                }
+                None => format!("waits for a person: {what}"),
+            }
+        }
+        CallStatus::AwaitingAnswer => format!("{what} waits for an answer: stepwell send"),
+        CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
+        CallStatus::Dispatched { worker } => format!("{what} runs on worker {worker}"),
+        CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {
+            Some(due_at) => format!("{what} was lost and starts again at {due_at}"),
+            None => format!("{what} was lost and starts again"),
+        },
+        CallStatus::Sleeping => match state.timers.get(&Timer::Sleep(*call_id)) {
+            Some(due_at) => format!("sleeps until {due_at} (call {call_id})"),
+            None => format!("sleeps (call {call_id})"),
+        },
+        CallStatus::Proposed
+        | CallStatus::Approved
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::Lost { .. }
+        | CallStatus::Settled { .. } => format!("{what} is about to be decided"),
+    }
+}
+
+fn urgency(call: &Call) -> u8 {
+    match &call.status {
+        CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome => 0,
+        CallStatus::AwaitingAnswer => 1,
+        CallStatus::Dispatched { .. } | CallStatus::Scheduled => 2,
+        CallStatus::AwaitingRetry | CallStatus::Sleeping => 3,
+        CallStatus::Proposed
+        | CallStatus::Approved
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::Lost { .. }
+        | CallStatus::Settled { .. } => 4,
+    }
+}

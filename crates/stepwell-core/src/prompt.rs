@@ -1,0 +1,221 @@
+//! The request to the model, computed from the events byte for byte.
+//!
+//! A prompt only grows: each request's bytes begin with all bytes of the request before it but the
+//! closing two, so that a server's prefix cache keeps what it has read. For that the constant parts
+//! come first (model, parameters, tools in their fixed order, system prompt), the messages last, and
+//! nothing in it depends on a clock, a random id or the place where it runs.
+//!
+//! Invariant: `body(n + 1).starts_with(body(n) without "]}")` for all requests of a session.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::agent::Agent;
+use crate::event::ToolCall;
+use crate::json::write_string;
+
+/// Closes the list of messages and the request.
+const CLOSING: &str = "]}";
+
+/// Segments are sealed at this size, so that cloning a prompt copies at most this many bytes.
+const SEGMENT_BYTES: usize = 16 * 1024;
+
+/// A request body that grows at its end. Cloning is cheap: sealed segments are shared.
+#[derive(Clone, Default)]
+pub struct Prompt {
+    sealed: Vec<Arc<str>>,
+    tail: String,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    messages: u32,
+}
+
+impl Prompt {
+    /// The request of a new session: everything up to and with the system prompt and the task.
+    pub fn new(agent: &Agent, task: &str) -> Self {
+        let mut prompt = Self::default();
+        prompt.push(&head(agent));
+        prompt.message("system", &agent.instructions);
+        prompt.message("user", task);
+        prompt.seal_if_large();
+        prompt
+    }
+
+    /// Adds a message of a person.
+    pub fn push_user(&mut self, content: &str) {
+        self.message("user", content);
+        self.seal_if_large();
+    }
+
+    /// Adds a reply of the model as it was given.
+    pub fn push_assistant(&mut self, content: &str, calls: &[ToolCall]) {
+        let mut text = self.opening("assistant");
+        if content.is_empty() && !calls.is_empty() {
+            text.push_str(",\"content\":null");
+        } else {
+            text.push_str(",\"content\":");
+            write_string(content, &mut text);
+        }
+        if !calls.is_empty() {
+            text.push_str(",\"tool_calls\":[");
+            for (i, call) in calls.iter().enumerate() {
+                text.push_str(if i == 0 { "{\"id\":" } else { ",{\"id\":" });
+                write_string(&call.wire_id, &mut text);
+                text.push_str(",\"type\":\"function\",\"function\":{\"name\":");
+                write_string(&call.name, &mut text);
+                text.push_str(",\"arguments\":");
+                write_string(sendable_arguments(call), &mut text);
+                text.push_str("}}");
+            }
+            text.push(']');
+        }
+        text.push('}');
+        self.push(&text);
+        self.seal_if_large();
+    }
+
+    /// Adds what the model is shown of a tool call.
+    pub fn push_observation(&mut self, wire_id: &str, content: &str) {
+        let mut text = self.opening("tool");
+        text.push_str(",\"tool_call_id\":");
+        write_string(wire_id, &mut text);
+        text.push_str(",\"content\":");
+        write_string(content, &mut text);
+        text.push('}');
+        self.push(&text);
+        self.seal_if_large();
+    }
+
+    /// BLAKE3 of the request body, 64 hex digits. O(1): the hash goes along with the growth.
+    pub fn digest(&self) -> String {
+        let mut hasher = self.hasher.clone();
+        hasher.update(CLOSING.as_bytes());
+        hasher.finalize().to_hex().as_str().into()
+    }
+
+    /// Length of the request body in bytes.
+    pub fn body_bytes(&self) -> u64 {
+        self.bytes + CLOSING.len() as u64
+    }
+
+    /// Messages so far, the system prompt included.
+    pub fn messages(&self) -> u32 {
+        self.messages
+    }
+
+    /// The request body in pieces, to be sent one after the other.
+    pub fn body_segments(&self) -> impl Iterator<Item = &str> {
+        self.sealed.iter().map(|segment| &**segment).chain([self.tail.as_str(), CLOSING])
+    }
+
+    /// The request body in one piece. O(bytes).
+    pub fn body(&self) -> String {
+        self.body_segments().collect()
+    }
+
+    fn open_text(&self) -> String {
+        self.sealed.iter().map(|segment| &**segment).chain([self.tail.as_str()]).collect()
+    }
+
+    fn opening(&mut self, role: &str) -> String {
+        let mut text =
+            String::from(if self.messages == 0 { "{\"role\":\"" } else { ",{\"role\":\"" });
+        text.push_str(role);
+        text.push('"');
+        self.messages += 1;
+        text
+    }
+
+    fn message(&mut self, role: &str, content: &str) {
+        let mut text = self.opening(role);
+        text.push_str(",\"content\":");
+        write_string(content, &mut text);
+        text.push('}');
+        self.push(&text);
+    }
+
+    fn push(&mut self, text: &str) {
+        self.tail.push_str(text);
+        self.hasher.update(text.as_bytes());
+        self.bytes += text.len() as u64;
+    }
+
+    fn seal_if_large(&mut self) {
+        if self.tail.len() >= SEGMENT_BYTES {
+            self.sealed.push(Arc::from(core::mem::take(&mut self.tail)));
+        }
+    }
+}
+
+/// The constant part of every request of a session, up to the opening of the messages.
+fn head(agent: &Agent) -> String {
+    let mut text = String::from("{\"model\":");
+    write_string(&agent.model.name, &mut text);
+    text.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
+    let parameters = agent.model.parameters.as_str().trim();
+    let members = parameters.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    if let Some(members) = members.map(str::trim).filter(|it| !it.is_empty()) {
+        text.push(',');
+        text.push_str(members);
+    }
+    if !agent.tools.is_empty() {
+        text.push_str(",\"tools\":[");
+        for (i, tool) in agent.tools.iter().enumerate() {
+            text.push_str(if i == 0 { "{" } else { ",{" });
+            text.push_str("\"type\":\"function\",\"function\":{\"name\":");
+            write_string(&tool.name, &mut text);
+            text.push_str(",\"description\":");
+            write_string(&tool.description, &mut text);
+            text.push_str(",\"parameters\":");
+            text.push_str(tool.parameters.as_str());
+            text.push_str("}}");
+        }
+        text.push(']');
+    }
+    text.push_str(",\"messages\":[");
+    text
+}
+
+/// Servers parse the arguments of the history again and refuse what is no JSON object, so a call
+/// that could not be read is sent back as an empty object; its observation quotes what was written.
+fn sendable_arguments(call: &ToolCall) -> &str {
+    let arguments = call.arguments.preview();
+    let is_object = crate::json::read_strict(arguments).is_ok_and(|value| value.is_object());
+    if is_object { arguments } else { "{}" }
+}
+
+impl PartialEq for Prompt {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.digest() == other.digest()
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt")
+            .field("messages", &self.messages)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Serialize for Prompt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.messages, self.open_text()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (messages, text) = <(u32, String)>::deserialize(deserializer)?;
+        let mut prompt = Self::default();
+        prompt.push(&text);
+        prompt.messages = messages;
+        prompt.seal_if_large();
+        Ok(prompt)
+    }
+}

@@ -1,0 +1,1 @@
+//! The span tree of a session.

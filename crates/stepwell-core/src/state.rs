@@ -1,0 +1,389 @@
+//! The state of a session: everything that the next decision needs, and nothing else.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Agent;
+use crate::event::{
+    Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
+    Question, RefusalReason, Timer, Usage,
+};
+use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
+use crate::json::JsonText;
+use crate::prompt::Prompt;
+use crate::text::Text;
+
+/// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
+pub const STATE_VERSION: u32 = 1;
+
+/// State of one session. `default()` is the state before the first event.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Seq of the last event.
+    pub head: Seq,
+    /// Time of the last event.
+    pub updated_at: TimestampMs,
+    /// What the session knows since its first event; `None` before it.
+    pub origin: Option<Origin>,
+    /// Where it is in its loop.
+    pub phase: Phase,
+    /// Steps that were begun: the last one that the model was asked for.
+    pub step: u32,
+    /// The request to the model, as far as it is known.
+    pub prompt: Prompt,
+    /// Calls of the current step, in the model's order.
+    pub calls: BTreeMap<CallId, Call>,
+    /// Calls of earlier steps that were given up while they may still run, and their attempt: a
+    /// result that comes is recorded as late.
+    pub given_up: BTreeMap<CallId, u32>,
+    /// Open approvals.
+    pub approvals: BTreeMap<ApprovalId, Approval>,
+    /// Closed approvals, for a clear answer to a second decision.
+    pub closed_approvals: BTreeMap<ApprovalId, ClosedApproval>,
+    /// Tools that a person approved for the rest of the session.
+    pub grants: BTreeSet<String>,
+    /// Messages that the model has not been shown.
+    pub inbox: Vec<MessageReceived>,
+    /// Keys of the messages that were taken.
+    pub message_keys: BTreeSet<String>,
+    /// Timers that are set.
+    pub timers: BTreeMap<Timer, TimestampMs>,
+    /// Who paused it and why.
+    pub paused: Option<Stop>,
+    /// Who cancelled it and why.
+    pub cancelled: Option<Stop>,
+    /// Tools were given their time to stop after a cancel.
+    pub grace_started: bool,
+    /// The deadline passed.
+    pub deadline_passed: bool,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Digests of the last actions, for the check of repetition.
+    pub recent_actions: VecDeque<String>,
+    /// The tool whose call was repeated too often.
+    pub repeated: Option<String>,
+    /// The last attempt to ask the model failed so; gone with the next reply.
+    pub model_failure: Option<ModelFailed>,
+    /// What follows from that failure is decided.
+    pub failure_handled: bool,
+    /// The last reply of the model: the answer, once completed.
+    pub last_reply: Text,
+    /// Why the model stopped in its last reply.
+    pub last_finish: Option<FinishReason>,
+}
+
+/// What a session knows since its first event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The agent's definition.
+    pub agent: Arc<Agent>,
+    /// Name for lists.
+    pub title: String,
+    /// Labels.
+    pub labels: Vec<Label>,
+    /// Seed of derived values.
+    pub seed: String,
+    /// Time of the first event.
+    pub created_at: TimestampMs,
+}
+
+/// Where a session is in its loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the first event.
+    #[default]
+    Absent,
+    /// The model is to be asked.
+    Ready,
+    /// The model was asked.
+    Thinking {
+        /// Attempt within the step, from 1.
+        attempt: u32,
+    },
+    /// The model could not be asked; a timer runs.
+    Backoff {
+        /// The attempt that comes next.
+        attempt: u32,
+    },
+    /// Tool calls of the current step are open.
+    Acting,
+    /// The model answered and a message is awaited (interactive agents).
+    Listening,
+    /// It ended.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// Which limit.
+        limit: Option<LimitKind>,
+    },
+}
+
+/// One tool call of the current step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The server's id for it.
+    pub wire_id: String,
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// The arguments as the model wrote them.
+    pub arguments: Text,
+    /// Why the arguments cannot be used.
+    pub problem: Option<String>,
+    /// The arguments that a person put in their place.
+    pub edited: Option<JsonText>,
+    /// Where it stands.
+    pub status: CallStatus,
+    /// Attempts that were scheduled.
+    pub attempt: u32,
+    /// The approval that allowed it and was not used yet.
+    pub approval: Option<ApprovalId>,
+}
+
+impl Call {
+    /// The arguments that run: the edited ones, else the model's.
+    pub fn effective_arguments(&self) -> &str {
+        match &self.edited {
+            Some(edited) => edited.as_str(),
+            None => self.arguments.preview(),
+        }
+    }
+}
+
+/// Where a tool call stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// The model asked for it; nothing is decided.
+    Proposed,
+    /// A person is asked whether it may run.
+    AwaitingApproval,
+    /// A person said yes, or its retry is due; it is not scheduled yet.
+    Approved,
+    /// It may run, or runs, and may be started again.
+    Scheduled,
+    /// A worker was told to run it; it must not be started again.
+    Dispatched {
+        /// The worker.
+        worker: String,
+    },
+    /// A person, a rule or the clock said no; the model is not told yet.
+    TurnedDown {
+        /// Why.
+        reason: RefusalReason,
+        /// What the model will be told.
+        message: String,
+    },
+    /// Its worker is gone and its outcome is unknown; nothing is decided.
+    Lost {
+        /// How it was noticed.
+        reason: String,
+    },
+    /// It was lost and will be scheduled again when a timer fires.
+    AwaitingRetry,
+    /// Its outcome is unknown and a person is asked what happened.
+    AwaitingOutcome,
+    /// It asks a person; a message answers it.
+    AwaitingAnswer,
+    /// It waits for its time.
+    Sleeping,
+    /// It came to its end.
+    Settled {
+        /// What the model is shown.
+        observation: Text,
+    },
+}
+
+/// An open approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The call it is about.
+    pub call_id: CallId,
+    /// What is asked.
+    pub question: Question,
+    /// Digest of the exact action.
+    pub action_digest: String,
+    /// Which rule asks.
+    pub rule: String,
+    /// When it was asked.
+    pub requested_at: TimestampMs,
+    /// When it lapses.
+    pub expires_at: Option<TimestampMs>,
+}
+
+/// A closed approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedApproval {
+    /// What was decided; `None` when it lapsed.
+    pub decision: Option<ApprovalDecision>,
+    /// Who closed it.
+    pub by: Actor,
+    /// When.
+    pub at: TimestampMs,
+    /// The decider's reason.
+    pub reason: String,
+}
+
+/// Who stopped a session, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Who.
+    pub by: Actor,
+    /// When.
+    pub at: TimestampMs,
+    /// In their words.
+    pub reason: String,
+}
+
+/// What a list says about where a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Created, the model was not asked yet.
+    Pending,
+    /// The model was asked.
+    Thinking,
+    /// Tools run, or wait for a worker.
+    ExecutingTools,
+    /// A person must decide.
+    WaitingApproval,
+    /// A message is awaited.
+    WaitingInput,
+    /// A timer runs.
+    Sleeping,
+    /// Somebody holds it.
+    Paused,
+    /// The model gave its answer.
+    Completed,
+    /// It could not go on.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+    /// A limit ended it.
+    LimitReached,
+    /// Its log cannot be read; others are not touched.
+    Quarantined,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 12] = [
+        Self::Pending,
+        Self::Thinking,
+        Self::ExecutingTools,
+        Self::WaitingApproval,
+        Self::WaitingInput,
+        Self::Sleeping,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::LimitReached,
+        Self::Quarantined,
+    ];
+
+    /// The stored name, for example `waiting_approval`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Thinking => "thinking",
+            Self::ExecutingTools => "executing_tools",
+            Self::WaitingApproval => "waiting_approval",
+            Self::WaitingInput => "waiting_input",
+            Self::Sleeping => "sleeping",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::LimitReached => "limit_reached",
+            Self::Quarantined => "quarantined",
+        }
+    }
+
+    /// The status of that stored name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// Whether the session will not move again by itself or by an input.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::LimitReached
+            | Self::Quarantined => true,
+            Self::Pending
+            | Self::Thinking
+            | Self::ExecutingTools
+            | Self::WaitingApproval
+            | Self::WaitingInput
+            | Self::Sleeping
+            | Self::Paused => false,
+        }
+    }
+}
+
+impl SessionState {
+    /// The agent, once there is a first event.
+    pub fn agent(&self) -> Option<&Arc<Agent>> {
+        self.origin.as_ref().map(|origin| &origin.agent)
+    }
+
+    /// Whether the session ended.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished { .. })
+    }
+
+    /// The next moment at which a timer is due.
+    pub fn next_due(&self) -> Option<TimestampMs> {
+        self.timers.values().min().copied()
+    }
+
+    /// What a list says about where the session is.
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Finished { outcome, .. } => match outcome {
+                Outcome::Completed => Status::Completed,
+                Outcome::Failed => Status::Failed,
+                Outcome::Cancelled => Status::Cancelled,
+                Outcome::LimitReached => Status::LimitReached,
+            },
+            Phase::Absent | Phase::Ready if self.paused.is_none() => Status::Pending,
+            Phase::Thinking { .. } => Status::Thinking,
+            Phase::Acting => self.acting_status(),
+            Phase::Absent | Phase::Ready | Phase::Backoff { .. } | Phase::Listening
+                if self.paused.is_some() =>
+            {
+                Status::Paused
+            }
+            Phase::Backoff { .. } => Status::Sleeping,
+            Phase::Absent | Phase::Ready => Status::Pending,
+            Phase::Listening => Status::WaitingInput,
+        }
+    }
+
+    /// The most urgent thing among the open calls: a running tool, then what only a person can move.
+    fn acting_status(&self) -> Status {
+        let any =
+            |wanted: fn(&CallStatus) -> bool| self.calls.values().any(|call| wanted(&call.status));
+        if any(|it| matches!(it, CallStatus::Dispatched { .. } | CallStatus::Scheduled)) {
+            Status::ExecutingTools
+        } else if any(|it| matches!(it, CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome))
+        {
+            Status::WaitingApproval
+        } else if self.paused.is_some() {
+            Status::Paused
+        } else if any(|it| matches!(it, CallStatus::AwaitingAnswer)) {
+            Status::WaitingInput
+        } else if any(|it| matches!(it, CallStatus::AwaitingRetry | CallStatus::Sleeping)) {
+            Status::Sleeping
+        } else {
+            Status::ExecutingTools
+        }
+    }
+}

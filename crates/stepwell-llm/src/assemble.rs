@@ -1,0 +1,480 @@
+//! One whole answer out of the chunks of a stream, or out of one JSON text.
+//!
+//! Servers speak dialects: calls without ids, with ids on every piece or on the first, with one
+//! index for all, with names that come late, twice or in pieces; text between the pieces of a call;
+//! errors inside a stream that began well. All are read here, without guessing: what cannot be told
+//! apart or is damaged is a problem, and a stream with a problem gives no answer at all.
+//!
+//! Invariant: a call that is returned, its name and its arguments, stands in the stream's bytes.
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use stepwell_core::event::{FinishReason, Usage};
+use stepwell_ports::ModelChunk;
+use stepwell_ports::model::WireToolCall;
+
+use crate::sse::{SseError, SseEvent};
+use crate::wire::{CallPiece, Chunk, FunctionPiece, Message, WireError, WireText, WireUsage};
+
+/// Tool calls of one answer, at most. Models ask for a handful; the bound keeps a server that
+/// repeats itself from filling a session.
+pub const TOOL_CALLS_MAX: usize = 128;
+
+/// Bytes of the arguments of one call, at most. Enough to write a large file in one call.
+pub const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of content, reasoning, names and arguments of one answer together, at most. Far above the
+/// longest output of any model.
+pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of a call's id or name, at most.
+const NAME_BYTES_MAX: usize = 1_024;
+
+/// Data of the event that ends a stream.
+const DONE: &str = "[DONE]";
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What the model said.
+    pub content: String,
+    /// What the model thought.
+    pub reasoning: String,
+    /// The calls it asked for, by the server's index.
+    pub tool_calls: Vec<WireToolCall>,
+    /// Why it stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens; zeros when the server did not say.
+    pub usage: Usage,
+}
+
+/// Whether an event brought the answer forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// A piece of the answer, or its end.
+    Token,
+    /// Nothing of the answer: a role, a count, noise.
+    Nothing,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The server reported an error in place of an answer.
+    #[error("{message}")]
+    ServerSaid {
+        /// The server's words.
+        message: String,
+        /// The server's words for its kind; may be empty.
+        kind: String,
+        /// The HTTP status that it would have sent, when it said so.
+        code: Option<u16>,
+    },
+    /// Bytes that are not what the protocol says.
+    #[error("{reason}")]
+    Damaged {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The stream ended before the answer did.
+    #[error("the stream ended without a finish_reason and without [DONE]")]
+    Incomplete,
+    /// The server gave the answer up.
+    #[error("the server gave the answer up: finish_reason {reason:?}")]
+    GivenUp {
+        /// Its finish reason.
+        reason: String,
+    },
+    /// A bound of this module or of [`crate::sse`].
+    #[error("{what} of the answer: more than {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+}
+
+impl From<SseError> for Problem {
+    fn from(error: SseError) -> Self {
+        Self::Damaged { reason: error.to_string() }
+    }
+}
+
+impl From<WireError> for Problem {
+    fn from(WireError { message, kind, code }: WireError) -> Self {
+        let message = if message.is_empty() { "an error without words".into() } else { message };
+        Self::ServerSaid { message, kind, code }
+    }
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    index: Option<i64>,
+    call: WireToolCall,
+}
+
+/// A piece of a call, read.
+struct Piece {
+    index: Option<i64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// Puts an answer together, chunk by chunk.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    content: String,
+    reasoning: String,
+    calls: Vec<OpenCall>,
+    /// The call that the last piece went to.
+    current: Option<usize>,
+    finish_reason: Option<FinishReason>,
+    given_up: Option<String>,
+    usage: Usage,
+    has_choice: bool,
+    is_done: bool,
+    bytes: usize,
+}
+
+impl Assembler {
+    /// An assembler without anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next event of a stream. Pieces of text go to `on_piece` on the way. Events after
+    /// the end mark are skipped.
+    ///
+    /// # Errors
+    /// [`Problem`]; the assembler must not be used again.
+    pub fn push(
+        &mut self,
+        event: SseEvent<'_>,
+        on_piece: &mut dyn FnMut(ModelChunk),
+    ) -> Result<Progress, Problem> {
+        let data = event.data.trim();
+        if self.is_done || data.is_empty() {
+            return Ok(Progress::Nothing);
+        }
+        if data == DONE {
+            self.is_done = true;
+            return Ok(Progress::Nothing);
+        }
+        if event.name == "error" {
+            let error = WireError::read(data)
+                .unwrap_or_else(|| WireError { message: data.into(), ..WireError::default() });
+            return Err(error.into());
+        }
+        let chunk = read_chunk(data)?;
+        self.take_usage(chunk.usage);
+        let mut progress = Progress::Nothing;
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            self.has_choice = true;
+            if let Some(delta) = choice.delta.or(choice.message) {
+                progress = self.take_message(delta, false, on_piece)?.or(progress);
+            }
+            if let Some(WireText(reason)) = choice.finish_reason {
+                self.take_finish_reason(&reason);
+                progress = Progress::Token;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Takes a whole answer that came as one JSON text, which servers send that do not stream.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub fn whole(json: &str, on_piece: &mut dyn FnMut(ModelChunk)) -> Result<Answer, Problem> {
+        let mut assembler = Self::new();
+        let chunk = read_chunk(json)?;
+        assembler.take_usage(chunk.usage);
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            assembler.has_choice = true;
+            if let Some(message) = choice.message.or(choice.delta) {
+                assembler.take_message(message, true, on_piece)?;
+            }
+            if let Some(WireText(reason)) = choice.finish_reason {
+                assembler.take_finish_reason(&reason);
+            }
+        }
+        // One JSON text that could be read is whole by itself.
+        assembler.is_done = true;
+        assembler.finish()
+    }
+
+    /// Whether the server said that the answer is whole. What may follow is its usage.
+    pub fn is_whole(&self) -> bool {
+        self.finish_reason.is_some() || self.given_up.is_some() || self.is_done
+    }
+
+    /// Whether the end mark was seen. Nothing after it counts.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The answer, at the end of the stream.
+    ///
+    /// # Errors
+    /// [`Problem`] when the answer is not whole.
+    pub fn finish(mut self) -> Result<Answer, Problem> {
+        if let Some(reason) = self.given_up {
+            return Err(Problem::GivenUp { reason });
+        }
+        if !self.is_done && self.finish_reason.is_none() {
+            return Err(Problem::Incomplete);
+        }
+        if !self.has_choice {
+            return Err(damaged("the answer has no choices"));
+        }
+        let default =
+            if self.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+        let finish_reason = self.finish_reason.unwrap_or(default);
+        self.calls.retain(|open| !is_blank(&open.call, finish_reason));
+        if self.calls.iter().any(|open| open.call.name.is_empty()) {
+            return Err(damaged("a tool call has no name"));
+        }
+        Ok(Answer {
+            content: self.content,
+            reasoning: self.reasoning,
+            tool_calls: in_order(self.calls),
+            finish_reason,
+            usage: self.usage,
+        })
+    }
+
+    /// Counts are not worth an answer: what cannot be read is left out. The last count wins, for
+    /// servers that send a running one.
+    fn take_usage(&mut self, usage: Option<&RawValue>) {
+        if let Some(Ok(usage)) = usage.map(|raw| serde_json::from_str::<WireUsage>(raw.get())) {
+            self.usage = usage.to_usage();
+        }
+    }
+
+    fn take_finish_reason(&mut self, reason: &str) {
+        let reason = reason.to_ascii_lowercase();
+        let reason = match reason.as_str() {
+            // Some servers send an empty reason on every chunk.
+            "" => return,
+            "tool_calls" | "tool_call" | "tool_use" | "function_call" => FinishReason::ToolCalls,
+            // "repetition" is vLLM's word for output that was cut because it went in circles.
+            "length" | "max_tokens" | "repetition" => FinishReason::Length,
+            "content_filter" | "safety" | "recitation" => FinishReason::ContentFilter,
+            "abort" | "aborted" | "error" | "cancelled" => {
+                self.given_up = Some(reason);
+                return;
+            }
+            // "stop" and the dialects' words for it: eos, end_turn, stop_sequence …
+            _ => FinishReason::Stop,
+        };
+        let is_cut = matches!(reason, FinishReason::Length | FinishReason::ContentFilter);
+        if self.finish_reason.is_none() || is_cut {
+            self.finish_reason = Some(reason);
+        }
+    }
+
+    fn take_message(
+        &mut self,
+        message: Message<'_>,
+        is_whole: bool,
+        on_piece: &mut dyn FnMut(ModelChunk),
+    ) -> Result<Progress, Problem> {
+        let mut progress = Progress::Nothing;
+        // While the name changed, some servers sent the same text under both.
+        let reasoning = text(message.reasoning);
+        let older = text(message.reasoning_content);
+        let reasoning = if reasoning.is_empty() { older } else { reasoning };
+        if !reasoning.is_empty() {
+            self.count(reasoning.len())?;
+            self.reasoning.push_str(&reasoning);
+            on_piece(ModelChunk::Reasoning(reasoning));
+            progress = Progress::Token;
+        }
+        for content in [text(message.content), text(message.refusal)] {
+            if !content.is_empty() {
+                self.count(content.len())?;
+                self.content.push_str(&content);
+                on_piece(ModelChunk::Content(content));
+                progress = Progress::Token;
+            }
+        }
+        let older = message.function_call.map(|function| CallPiece {
+            index: Some(0),
+            id: None,
+            function: Some(function),
+        });
+        for piece in message.tool_calls.unwrap_or_default().into_iter().chain(older) {
+            self.take_call(&piece, is_whole)?;
+            progress = Progress::Token;
+        }
+        Ok(progress)
+    }
+
+    fn take_call(&mut self, piece: &CallPiece<'_>, is_whole: bool) -> Result<(), Problem> {
+        let piece = Piece::read(piece)?;
+        self.count(piece.id.len() + piece.name.len() + piece.arguments.len())?;
+        let found = if is_whole { None } else { self.find(&piece) };
+        let at = match found {
+            Some(at) => at,
+            None => self.open(&piece)?,
+        };
+        self.current = Some(at);
+        let Some(OpenCall { call, .. }) = self.calls.get_mut(at) else {
+            return Ok(());
+        };
+        if call.id.is_empty() {
+            call.id = piece.id;
+        }
+        take_name(call, piece.name)?;
+        if call.id.len().max(call.name.len()) > NAME_BYTES_MAX {
+            return Err(Problem::TooLarge { what: "id or name of a call", limit: NAME_BYTES_MAX });
+        }
+        if call.arguments.len() + piece.arguments.len() > ARGUMENT_BYTES_MAX {
+            return Err(Problem::TooLarge { what: "argument bytes", limit: ARGUMENT_BYTES_MAX });
+        }
+        call.arguments.push_str(&piece.arguments);
+        Ok(())
+    }
+
+    /// The open call that a piece belongs to. An index names a place, but a new id on a used place
+    /// is a new call, because some servers give all calls one index.
+    fn find(&self, piece: &Piece) -> Option<usize> {
+        let fits = |open: &OpenCall| {
+            piece.id.is_empty() || open.call.id.is_empty() || open.call.id == piece.id
+        };
+        let at = match piece.index {
+            Some(index) => {
+                self.calls.iter().rposition(|open| open.index == Some(index) && fits(open))
+            }
+            None if piece.id.is_empty() => self.current,
+            None => self.calls.iter().rposition(|open| open.call.id == piece.id),
+        }?;
+        self.calls.get(at).is_some_and(|open| continues(&open.call, piece)).then_some(at)
+    }
+
+    fn open(&mut self, piece: &Piece) -> Result<usize, Problem> {
+        if self.calls.len() >= TOOL_CALLS_MAX {
+            return Err(Problem::TooLarge { what: "tool calls", limit: TOOL_CALLS_MAX });
+        }
+        let call =
+            WireToolCall { id: String::new(), name: String::new(), arguments: String::new() };
+        self.calls.push(OpenCall { index: piece.index, call });
+        Ok(self.calls.len() - 1)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.bytes += bytes;
+        if self.bytes > ANSWER_BYTES_MAX {
+            return Err(Problem::TooLarge { what: "bytes", limit: ANSWER_BYTES_MAX });
+        }
+        Ok(())
+    }
+}
+
+impl Progress {
+    fn or(self, other: Self) -> Self {
+        if self == Self::Token { self } else { other }
+    }
+}
+
+impl Piece {
+    /// Empty text and `null` mean: not given.
+    fn read(piece: &CallPiece<'_>) -> Result<Self, Problem> {
+        let function = piece.function.as_ref();
+        let arguments = function.map(FunctionPiece::argument_text).transpose();
+        Ok(Self {
+            index: piece.index,
+            id: text(piece.id.clone()),
+            name: text(function.and_then(|it| it.name.clone())),
+            arguments: arguments.map_err(|error| unreadable(&error))?.unwrap_or_default(),
+        })
+    }
+}
+
+/// Whether a piece that points to `open` belongs to it and is not the next call under the same
+/// number: it has no name, or one that can be a part or a repetition of the open call's name.
+fn continues(open: &WireToolCall, piece: &Piece) -> bool {
+    let is_same_id = !piece.id.is_empty() && piece.id == open.id;
+    if is_same_id || piece.name.is_empty() || open.name.is_empty() || open.arguments.is_empty() {
+        return true;
+    }
+    let is_next =
+        !piece.arguments.is_empty() && serde_json::from_str::<IgnoredAny>(&open.arguments).is_ok();
+    piece.name == open.name && !is_next
+}
+
+/// A name may come late, again with each piece, grown with each piece, or in parts.
+fn take_name(call: &mut WireToolCall, name: String) -> Result<(), Problem> {
+    if name.is_empty() || name == call.name {
+        return Ok(());
+    }
+    if !call.name.is_empty() && !call.arguments.is_empty() {
+        let reason = format!("a tool call changes its name from {:?} to {name:?}", call.name);
+        return Err(Problem::Damaged { reason });
+    }
+    if name.starts_with(&call.name) {
+        call.name = name;
+    } else {
+        call.name.push_str(&name);
+    }
+    Ok(())
+}
+
+/// Whether nothing was asked yet: an empty piece, or a call that was cut off before its name.
+fn is_blank(call: &WireToolCall, finish_reason: FinishReason) -> bool {
+    let is_cut = finish_reason == FinishReason::Length;
+    call.name.is_empty() && (is_cut || (call.id.is_empty() && call.arguments.is_empty()))
+}
+
+/// By index; calls with the same index or none stay in the order in which they were opened.
+fn in_order(calls: Vec<OpenCall>) -> Vec<WireToolCall> {
+    let mut place = i64::MIN;
+    let mut keyed: Vec<(i64, WireToolCall)> = Vec::with_capacity(calls.len());
+    for OpenCall { index, call } in calls {
+        place = index.unwrap_or(place);
+        keyed.push((place, call));
+    }
+    keyed.sort_by_key(|(place, _)| *place);
+    keyed.into_iter().map(|(_, call)| call).collect()
+}
+
+fn text(text: Option<WireText>) -> String {
+    text.map(|WireText(text)| text).unwrap_or_default()
+}
+
+fn read_chunk(json: &str) -> Result<Chunk<'_>, Problem> {
+    let chunk: Chunk<'_> = match serde_json::from_str(json) {
+        Ok(chunk) => chunk,
+        Err(error) => {
+            // An error whose shape does not fit a chunk's is still an error with words.
+            return Err(WireError::read(json).map_or_else(|| unreadable(&error), Problem::from));
+        }
+    };
+    let is_error = chunk.error.is_some() || chunk.object.is_some_and(|it| it.get() == "\"error\"");
+    // A chunk without choices and with only words, as gateways send, is an error as well.
+    if is_error || chunk.choices.is_none() {
+        if let Some(error) = WireError::read(json) {
+            return Err(error.into());
+        }
+        if is_error {
+            return Err(damaged("an error without words"));
+        }
+    }
+    Ok(chunk)
+}
+
+fn unreadable(error: &serde_json::Error) -> Problem {
+    Problem::Damaged { reason: format!("an event of the answer cannot be read: {error}") }
+}
+
+fn damaged(reason: &str) -> Problem {
+    Problem::Damaged { reason: reason.into() }
+}

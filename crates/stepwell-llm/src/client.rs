@@ -1,0 +1,314 @@
+//! One attempt over HTTP: send, read, watch the time.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use reqwest::Response;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER,
+};
+use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
+use crate::body::body;
+use crate::connect::Clients;
+use crate::deadlines::{Deadlines, Limit};
+use crate::failure::Refusal;
+use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
+use crate::sse::SseDecoder;
+use crate::target::Target;
+
+/// Bytes of a stream, at most: envelopes, comments and all. One token costs about 250 bytes on the
+/// wire, with log probabilities ten times that; the answer in it has its own, smaller bound.
+const STREAM_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Bytes of an answer that comes as one JSON text, at most. Escaping can double a text's length.
+const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+
+/// Bytes of an error's body that are read, at most; the rest closes the connection.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// How long an error's body may take. What was read until then must do.
+const ERROR_BODY_MS_MAX: u64 = 5_000;
+
+/// How long to read on after the end mark, so that the connection can be used again. The end of the
+/// body comes with the end mark or right after it; a server that dawdles costs a new connection.
+const DRAIN_MS_MAX: u64 = 20;
+
+/// A client for any number of OpenAI-compatible servers. Cheap to share, keeps connections.
+#[derive(Debug, Default)]
+pub struct OpenAiClient {
+    clients: Clients,
+}
+
+impl OpenAiClient {
+    /// A client without connections. Must be used inside a tokio runtime.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    async fn attempt(
+        &self,
+        request: ModelRequest,
+        target: &Target,
+        sink: &dyn ModelSink,
+    ) -> Result<ModelAnswer, ModelFailure> {
+        let limits = request.model.timeouts;
+        let deadlines = Deadlines::new(limits, Instant::now());
+        let client = self
+            .clients
+            .get(&target.url, limits.connect_ms)
+            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
+        let mut post = client
+            .post(target.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream, application/json")
+            .header(CONTENT_LENGTH, request.prompt.body_bytes());
+        if let Some(authorization) = target.authorization()? {
+            post = post.header(AUTHORIZATION, authorization);
+        }
+        let sent = post.body(body(request.prompt)).send();
+        let (deadline, limit) = deadlines.next();
+        let response = timeout_at(deadline, sent)
+            .await
+            .map_err(|_| target.timed_out(limit, None))?
+            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
+        if response.status().as_u16() != 200 {
+            return Err(target.refused(read_refusal(response).await));
+        }
+        Reading::new(response, target, deadlines).run(sink).await
+    }
+}
+
+#[async_trait]
+impl ModelPort for OpenAiClient {
+    async fn ask(
+        &self,
+        request: ModelRequest,
+        sink: Arc<dyn ModelSink>,
+        cancel: CancellationToken,
+    ) -> Result<ModelAnswer, ModelFailure> {
+        let target = Target::from_environment(&request.model)?;
+        let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
+        let outcome = tokio::select! {
+            biased;
+            // Dropping the attempt closes its connection, which makes the server stop.
+            () = cancel.cancelled() => Err(target.cancelled()),
+            outcome = self.attempt(request, &target, &*sink) => outcome,
+        };
+        match &outcome {
+            Ok(answer) => debug!(
+                %session_id, step, attempt, endpoint = %answer.endpoint,
+                first_token_ms = answer.first_token_ms, duration_ms = answer.duration_ms,
+                "the model answered"
+            ),
+            Err(failure) => debug!(
+                %session_id, step, attempt, endpoint = %failure.endpoint,
+                kind = failure.kind.as_str(), message = %failure.message,
+                "the model did not answer"
+            ),
+        }
+        outcome
+    }
+}
+
+/// A success whose body is being read.
+struct Reading<'a> {
+    response: Response,
+    target: &'a Target,
+    deadlines: Deadlines,
+    status: u16,
+    bytes: usize,
+}
+
+impl<'a> Reading<'a> {
+    fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
+        let status = response.status().as_u16();
+        Self { response, target, deadlines, status, bytes: 0 }
+    }
+
+    async fn run(mut self, sink: &dyn ModelSink) -> Result<ModelAnswer, ModelFailure> {
+        let mut on_piece = |chunk: ModelChunk| sink.chunk(chunk);
+        let answer = loop {
+            let Some(block) = self.next_block(false).await? else {
+                return Err(self.unusable(&Problem::Incomplete));
+            };
+            // Told apart by the bytes, because servers name the wrong content type: a stream of
+            // events never begins with a brace, JSON and pages never with a field name.
+            match block.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => {}
+                Some(b'{') => break self.read_json(block.to_vec(), &mut on_piece).await?,
+                Some(b'<') => return Err(self.unusable(&self.not_an_answer())),
+                Some(_) => break self.read_stream(&block, &mut on_piece).await?,
+            }
+        };
+        let now = Instant::now();
+        Ok(ModelAnswer {
+            content: answer.content,
+            reasoning: answer.reasoning,
+            tool_calls: answer.tool_calls,
+            finish_reason: answer.finish_reason,
+            usage: answer.usage,
+            endpoint: self.target.endpoint.clone(),
+            first_token_ms: self.deadlines.first_token_ms(now),
+            duration_ms: self.deadlines.elapsed_ms(now),
+        })
+    }
+
+    async fn read_stream(
+        &mut self,
+        first_block: &[u8],
+        on_piece: &mut (dyn FnMut(ModelChunk) + Send),
+    ) -> Result<Answer, ModelFailure> {
+        let mut decoder = SseDecoder::new();
+        let mut assembler = Assembler::new();
+        self.take_block(first_block, &mut decoder, &mut assembler, on_piece)?;
+        while !assembler.is_done() {
+            match self.next_block(assembler.is_whole()).await? {
+                Some(block) => self.take_block(&block, &mut decoder, &mut assembler, on_piece)?,
+                None => break,
+            }
+        }
+        if assembler.is_done() {
+            self.drain().await;
+        }
+        assembler.finish().map_err(|problem| self.unusable(&problem))
+    }
+
+    fn take_block(
+        &mut self,
+        block: &[u8],
+        decoder: &mut SseDecoder,
+        assembler: &mut Assembler,
+        on_piece: &mut (dyn FnMut(ModelChunk) + Send),
+    ) -> Result<(), ModelFailure> {
+        let mut progress = Progress::Nothing;
+        let outcome = decoder.decode(block, |event| {
+            if assembler.push(event, on_piece)? == Progress::Token {
+                progress = Progress::Token;
+            }
+            Ok::<(), Problem>(())
+        });
+        outcome.map_err(|problem| self.unusable(&problem))?;
+        let now = Instant::now();
+        if assembler.is_whole() {
+            self.deadlines.whole(now);
+        } else if progress == Progress::Token {
+            self.deadlines.token(now);
+        } else {
+            // Comments that keep the connection alive must not keep it alive for ever.
+            let (deadline, limit) = self.deadlines.next();
+            if now >= deadline {
+                return Err(self.target.timed_out(limit, Some(self.status)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_json(
+        &mut self,
+        mut json: Vec<u8>,
+        on_piece: &mut (dyn FnMut(ModelChunk) + Send),
+    ) -> Result<Answer, ModelFailure> {
+        self.deadlines.token(Instant::now());
+        while let Some(block) = self.next_block(false).await? {
+            self.deadlines.token(Instant::now());
+            json.extend_from_slice(&block);
+            if json.len() > JSON_BYTES_MAX {
+                let problem = Problem::TooLarge { what: "JSON bytes", limit: JSON_BYTES_MAX };
+                return Err(self.unusable(&problem));
+            }
+        }
+        let answer = match std::str::from_utf8(&json) {
+            Ok(json) => Assembler::whole(json, on_piece),
+            Err(_) => Err(Problem::Damaged { reason: "the answer is not UTF-8".into() }),
+        };
+        answer.map_err(|problem| self.unusable(&problem))
+    }
+
+    /// The next bytes; `None` at the end, which for a whole answer comes in more ways than one.
+    async fn next_block(&mut self, is_whole: bool) -> Result<Option<bytes::Bytes>, ModelFailure> {
+        let (deadline, limit) = self.deadlines.next();
+        match timeout_at(deadline, self.response.chunk()).await {
+            Ok(Ok(Some(block))) => {
+                self.bytes += block.len();
+                if self.bytes > STREAM_BYTES_MAX {
+                    let problem = Problem::TooLarge { what: "bytes", limit: STREAM_BYTES_MAX };
+                    return Err(self.unusable(&problem));
+                }
+                Ok(Some(block))
+            }
+            Ok(Ok(None)) => Ok(None),
+            Ok(Err(_)) if is_whole => Ok(None),
+            Err(_) if is_whole && limit == Limit::Tail => Ok(None),
+            Ok(Err(error)) => Err(self.target.broken(&error, self.bytes, self.status)),
+            Err(_) => Err(self.target.timed_out(limit, Some(self.status))),
+        }
+    }
+
+    /// Reads to the end of the body, for a short time and whatever comes.
+    async fn drain(&mut self) {
+        let end = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        // Too late or not: the answer is there.
+        let _ = timeout(Duration::from_millis(DRAIN_MS_MAX), end).await;
+    }
+
+    fn not_an_answer(&self) -> Problem {
+        let content_type = self.response.headers().get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|it| it.to_str().ok()).unwrap_or("unknown");
+        let reason = format!(
+            "the server answered with a page (content type {content_type}): does base_url lead to \
+             an API?"
+        );
+        Problem::Damaged { reason }
+    }
+
+    fn unusable(&self, problem: &Problem) -> ModelFailure {
+        self.target.unusable(problem, self.status)
+    }
+}
+
+async fn read_refusal(mut response: Response) -> Refusal {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(block)) = response.chunk().await {
+            let room = ERROR_BYTES_MAX.saturating_sub(body.len());
+            body.extend_from_slice(block.get(..room).unwrap_or(&block));
+            if body.len() >= ERROR_BYTES_MAX {
+                break;
+            }
+        }
+    };
+    // Whatever was read until then must do: the status says the most.
+    let _ = timeout(Duration::from_millis(ERROR_BODY_MS_MAX), read).await;
+    let headers = response.headers();
+    Refusal {
+        status: response.status().as_u16(),
+        retry_after_ms: wait_ms(headers, wall_time()),
+        location: text_of(headers, LOCATION.as_str()),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    }
+}
+
+fn wait_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
+    let exact = text_of(headers, "retry-after-ms");
+    exact.and_then(|text| retry_after_ms_exact(&text)).or_else(|| {
+        text_of(headers, RETRY_AFTER.as_str()).and_then(|text| retry_after_ms(&text, now))
+    })
+}
+
+fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a Retry-After date is made relative where it arrives; nothing is decided by it here"
+)]
+fn wall_time() -> SystemTime {
+    SystemTime::now()
+}

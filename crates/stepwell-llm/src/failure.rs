@@ -1,0 +1,305 @@
+//! Every way to fail, as one kind with words: HTTP statuses, errors inside a stream, broken
+//! connections, limits of time.
+//!
+//! The kind decides what the core does next, so it is chosen by what a repetition would bring, and
+//! only then by the number that the server sent.
+
+use std::error::Error;
+use std::io;
+
+use stepwell_core::event::ModelErrorKind;
+use stepwell_ports::ModelFailure;
+
+use crate::assemble::Problem;
+use crate::deadlines::Limit;
+use crate::target::Target;
+use crate::wire::WireError;
+
+/// Characters of an answer that is no JSON, shown at most.
+const EXCERPT_CHARS_MAX: usize = 300;
+
+/// Causes of an error that are followed, at most: no chain is that long, unless it is a circle.
+const CAUSES_MAX: usize = 16;
+
+/// Words by which servers say that a prompt does not fit, in lower case: vLLM, OpenAI, llama.cpp,
+/// `SGLang`, Ollama, Mistral, Anthropic, Gemini, `LiteLLM`.
+const CONTEXT_WORDS: &[&str] = &[
+    "maximum context length",
+    "context_length_exceeded",
+    "exceed_context_size",
+    "available context size",
+    "model's context length",
+    "exceeds context length",
+    "longer than the maximum model length",
+    "context window",
+    "contextwindowexceeded",
+    "prompt is too long",
+    "input token count",
+];
+
+/// What came with an HTTP status that is no success.
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    /// From `Retry-After`.
+    pub(crate) retry_after_ms: Option<u64>,
+    /// From `Location`.
+    pub(crate) location: Option<String>,
+    /// As much of the body as was read.
+    pub(crate) body: String,
+}
+
+impl Target {
+    /// The server refused the request.
+    pub(crate) fn refused(&self, refusal: Refusal) -> ModelFailure {
+        let Refusal { status, retry_after_ms, location, body } = refusal;
+        let error = WireError::read(&body);
+        let words = match &error {
+            Some(error) if !error.message.is_empty() => error.message.clone(),
+            Some(_) | None => excerpt(&body),
+        };
+        let kind_words = error.map(|it| it.kind).unwrap_or_default();
+        let kind = kind_of_status(status, &format!("{kind_words} {words}"));
+        let mut message = format!("HTTP {status}");
+        if !words.is_empty() {
+            message.push_str(": ");
+            message.push_str(&words);
+        }
+        let advice = match status {
+            300..=399 => Some(format!(
+                "the server redirects to {}: set base_url to the true address",
+                location.as_deref().and_then(shown_location).as_deref().unwrap_or("nowhere"),
+            )),
+            401 | 403 => Some(self.key_advice()),
+            404 | 405 if kind_words.is_empty() => Some(
+                "the server has no such path: does base_url end as it should, often in /v1?".into(),
+            ),
+            _ => None,
+        };
+        if let Some(advice) = advice {
+            message.push_str(" (");
+            message.push_str(&advice);
+            message.push(')');
+        }
+        ModelFailure { http_status: Some(status), retry_after_ms, ..self.failure(kind, message) }
+    }
+
+    /// The answer of a success cannot be used.
+    pub(crate) fn unusable(&self, problem: &Problem, status: u16) -> ModelFailure {
+        let kind = match problem {
+            Problem::ServerSaid { message, kind, code } => match code {
+                Some(code) if *code >= 400 => kind_of_status(*code, &format!("{kind} {message}")),
+                Some(_) | None => kind_of_words(&format!("{kind} {message}")),
+            },
+            Problem::Damaged { .. } | Problem::TooLarge { .. } => ModelErrorKind::BadResponse,
+            Problem::Incomplete | Problem::GivenUp { .. } => ModelErrorKind::StreamBroken,
+        };
+        let message = match problem {
+            Problem::ServerSaid { .. } => format!("an error in place of the answer: {problem}"),
+            Problem::Damaged { .. }
+            | Problem::Incomplete
+            | Problem::GivenUp { .. }
+            | Problem::TooLarge { .. } => problem.to_string(),
+        };
+        ModelFailure { http_status: Some(status), ..self.failure(kind, message) }
+    }
+
+    /// A limit passed.
+    pub(crate) fn timed_out(&self, limit: Limit, status: Option<u16>) -> ModelFailure {
+        let failure = self.failure(ModelErrorKind::Timeout, limit.to_string());
+        ModelFailure { http_status: status, ..failure }
+    }
+
+    /// There was no answer at all.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error, connect_ms: u64) -> ModelFailure {
+        let address = &self.address;
+        if error.is_timeout() && error.is_connect() {
+            let message = format!("no connection within {connect_ms} ms (limit connect_ms)");
+            return self.failure(ModelErrorKind::Timeout, message);
+        }
+        let cause = cause(error);
+        let message = if error.is_builder() {
+            format!("the request cannot be made: {cause}")
+        } else if is_refused(error) {
+            format!("connection refused: nothing listens at {address}, is the server running?")
+        } else if error.is_connect() && cause.contains("dns error") {
+            format!("the host name of {address} cannot be resolved: {cause}")
+        } else if let Some(tls) = tls_error(error) {
+            format!("no TLS connection to {address}: {tls}")
+        } else if error.is_connect() {
+            format!("no connection to {address}: {cause}")
+        } else {
+            format!("the connection to {address} broke before the answer: {cause}")
+        };
+        self.failure(ModelErrorKind::Transport, message)
+    }
+
+    /// The connection broke in the middle of the answer.
+    pub(crate) fn broken(&self, error: &reqwest::Error, bytes: usize, status: u16) -> ModelFailure {
+        let cause = cause(error);
+        let message = format!("the connection broke after {bytes} bytes of the answer: {cause}");
+        let failure = self.failure(ModelErrorKind::StreamBroken, message);
+        ModelFailure { http_status: Some(status), ..failure }
+    }
+
+    /// The session does not want the answer any more.
+    pub(crate) fn cancelled(&self) -> ModelFailure {
+        self.failure(ModelErrorKind::Transport, "cancelled".into())
+    }
+}
+
+fn kind_of_status(status: u16, words: &str) -> ModelErrorKind {
+    match status {
+        401 | 403 => ModelErrorKind::Unauthorized,
+        // 402 is an empty account: like a quota, it may be filled again.
+        402 | 408 | 409 | 425 | 429 => ModelErrorKind::RateLimited,
+        502 | 503 | 504 | 529 => ModelErrorKind::Overloaded,
+        // Some llama.cpp releases answer 500 to a prompt that does not fit.
+        _ if (400..=500).contains(&status) && says_context(words) => ModelErrorKind::ContextTooLong,
+        300..=499 => ModelErrorKind::BadRequest,
+        500..=599 => ModelErrorKind::ServerError,
+        _ => ModelErrorKind::BadResponse,
+    }
+}
+
+/// An error inside a stream that tells no number.
+fn kind_of_words(words: &str) -> ModelErrorKind {
+    let lower = words.to_ascii_lowercase();
+    if says_context(&lower) {
+        ModelErrorKind::ContextTooLong
+    } else if lower.contains("rate_limit") || lower.contains("insufficient_quota") {
+        ModelErrorKind::RateLimited
+    } else if lower.contains("overloaded") {
+        ModelErrorKind::Overloaded
+    } else {
+        ModelErrorKind::StreamBroken
+    }
+}
+
+fn says_context(words: &str) -> bool {
+    let lower = words.to_ascii_lowercase();
+    CONTEXT_WORDS.iter().any(|words| lower.contains(words))
+}
+
+/// The begin of an answer that is no JSON, in one line.
+fn excerpt(body: &str) -> String {
+    let mut words = body.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(EXCERPT_CHARS_MAX) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}
+
+/// An address to show, without its secrets. A path stays as it is.
+fn shown_location(location: &str) -> Option<String> {
+    let end = location.find(['?', '#']).unwrap_or(location.len());
+    let shown = location.get(..end)?;
+    Some(match shown.split_once("://") {
+        Some((scheme, rest)) => {
+            let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+            format!("{scheme}://{rest}")
+        }
+        None => shown.to_owned(),
+    })
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |error| (*error).source()).take(CAUSES_MAX)
+}
+
+/// The causes in words, without the address, which the failure names anyway, and without repeats.
+fn cause(error: &reqwest::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for cause in causes(error) {
+        let text = cause.to_string();
+        // "client error (Connect)" says what the failure says already.
+        let is_new = !words.iter().any(|earlier| earlier.contains(&text));
+        if is_new && !text.starts_with("client error") {
+            words.push(text);
+        }
+    }
+    if words.is_empty() { "no cause was given".into() } else { words.join(": ") }
+}
+
+fn is_refused(error: &reqwest::Error) -> bool {
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn tls_error(error: &reqwest::Error) -> Option<String> {
+    causes(error).find_map(|cause| {
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        tls.or_else(|| cause.downcast_ref()).map(ToString::to_string)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_a_kind() {
+        for (status, kind) in [
+            (400, ModelErrorKind::BadRequest),
+            (401, ModelErrorKind::Unauthorized),
+            (402, ModelErrorKind::RateLimited),
+            (403, ModelErrorKind::Unauthorized),
+            (404, ModelErrorKind::BadRequest),
+            (408, ModelErrorKind::RateLimited),
+            (409, ModelErrorKind::RateLimited),
+            (413, ModelErrorKind::BadRequest),
+            (422, ModelErrorKind::BadRequest),
+            (429, ModelErrorKind::RateLimited),
+            (500, ModelErrorKind::ServerError),
+            (501, ModelErrorKind::ServerError),
+            (502, ModelErrorKind::Overloaded),
+            (503, ModelErrorKind::Overloaded),
+            (504, ModelErrorKind::Overloaded),
+            (529, ModelErrorKind::Overloaded),
+            (204, ModelErrorKind::BadResponse),
+            (307, ModelErrorKind::BadRequest),
+        ] {
+            assert_eq!(kind_of_status(status, "words"), kind, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_does_not_fit_is_told_apart_by_the_servers_words() {
+        for words in [
+            "This model's maximum context length is 16384 tokens. However, your prompt contains …",
+            "context_length_exceeded Your input is too long",
+            "exceed_context_size_error the request exceeds the available context size (4096 tokens)",
+            "the request exceeds the available context size. try increasing the context size",
+            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+            "The decoder prompt (length 20000) is longer than the maximum model length of 16384.",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+        ] {
+            assert_eq!(kind_of_status(400, words), ModelErrorKind::ContextTooLong, "{words}");
+            assert_eq!(kind_of_words(words), ModelErrorKind::ContextTooLong, "{words}");
+        }
+        let words = "max_tokens=20000 cannot be greater than max_model_len=16384.";
+        assert_eq!(kind_of_status(400, words), ModelErrorKind::BadRequest);
+    }
+
+    #[test]
+    fn an_exhausted_quota_may_be_filled_again() {
+        let words = "insufficient_quota You exceeded your current quota";
+        assert_eq!(kind_of_status(429, words), ModelErrorKind::RateLimited);
+        assert_eq!(kind_of_words(words), ModelErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn pages_are_shown_short() {
+        assert_eq!(excerpt("<html>\n  <b>502</b>\n"), "<html> <b>502</b>");
+        assert_eq!(excerpt(&"ä ".repeat(1_000)).chars().count(), EXCERPT_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn a_redirect_is_shown_without_secrets() {
+        let shown = |location| shown_location(location).unwrap();
+        assert_eq!(shown("https://u:p@h/v1?token=x"), "https://h/v1");
+        assert_eq!(shown("/v2/chat#x"), "/v2/chat");
+    }
+}

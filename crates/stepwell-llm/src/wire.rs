@@ -1,0 +1,291 @@
+//! What servers send, as JSON shapes. Only what is used is read; everything else is skipped.
+//!
+//! Texts are read leniently where dialects differ (text or a list of parts) and where a character
+//! cannot be kept (half of a surrogate pair, which no UTF-8 can hold, becomes U+FFFD), so that what
+//! is stored can always be sent again.
+
+use std::fmt;
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(crate) choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
+    /// `"error"` where a server sends the error itself in place of a chunk.
+    #[serde(borrow, default)]
+    pub(crate) object: Option<&'a RawValue>,
+}
+
+/// One of several answers to one request.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Choice<'a> {
+    #[serde(default)]
+    pub(crate) index: Option<i64>,
+    /// In a chunk.
+    #[serde(borrow, default)]
+    pub(crate) delta: Option<Message<'a>>,
+    /// In a whole answer.
+    #[serde(borrow, default)]
+    pub(crate) message: Option<Message<'a>>,
+    #[serde(default)]
+    pub(crate) finish_reason: Option<WireText>,
+}
+
+/// A message or a piece of one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Message<'a> {
+    #[serde(default)]
+    pub(crate) content: Option<WireText>,
+    #[serde(default)]
+    pub(crate) refusal: Option<WireText>,
+    #[serde(default)]
+    pub(crate) reasoning: Option<WireText>,
+    /// The older name of `reasoning`.
+    #[serde(default)]
+    pub(crate) reasoning_content: Option<WireText>,
+    #[serde(borrow, default)]
+    pub(crate) tool_calls: Option<Vec<CallPiece<'a>>>,
+    /// The older form of one call.
+    #[serde(borrow, default)]
+    pub(crate) function_call: Option<FunctionPiece<'a>>,
+}
+
+/// A call or a piece of one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CallPiece<'a> {
+    #[serde(default)]
+    pub(crate) index: Option<i64>,
+    #[serde(default)]
+    pub(crate) id: Option<WireText>,
+    #[serde(borrow, default)]
+    pub(crate) function: Option<FunctionPiece<'a>>,
+}
+
+/// The inner part of a call.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FunctionPiece<'a> {
+    #[serde(default)]
+    pub(crate) name: Option<WireText>,
+    /// A string, by the protocol; an object, from some servers.
+    #[serde(borrow, default)]
+    pub(crate) arguments: Option<&'a RawValue>,
+}
+
+impl FunctionPiece<'_> {
+    /// The argument text: a string as it is, anything else as its JSON text.
+    pub(crate) fn argument_text(&self) -> serde_json::Result<String> {
+        match self.arguments.map(RawValue::get) {
+            None => Ok(String::new()),
+            Some(text) if text.starts_with('"') => {
+                serde_json::from_str(text).map(|WireText(text)| text)
+            }
+            Some(text) => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// Tokens as the server counted them. Floating point, because some servers send `41.0`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireUsage {
+    #[serde(default)]
+    prompt_tokens: Option<f64>,
+    #[serde(default)]
+    completion_tokens: Option<f64>,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+    /// `DeepSeek`'s name for the cached tokens.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Option<f64>,
+}
+
+impl WireUsage {
+    pub(crate) fn to_usage(&self) -> stepwell_core::event::Usage {
+        let details = self.prompt_tokens_details.as_ref();
+        let cached = details.and_then(|it| it.cached_tokens).or(self.prompt_cache_hit_tokens);
+        let count = |tokens: Option<f64>| tokens.unwrap_or_default() as u64;
+        stepwell_core::event::Usage {
+            prompt_tokens: count(self.prompt_tokens),
+            cached_tokens: count(cached),
+            completion_tokens: count(self.completion_tokens),
+        }
+    }
+}
+
+/// An error as servers describe it, in any of the forms seen.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct WireError {
+    /// What went wrong, in the server's words.
+    pub(crate) message: String,
+    /// Its kind, in the server's words: `type`, and `code` when that is a word.
+    pub(crate) kind: String,
+    /// The number in `code`: an HTTP status.
+    pub(crate) code: Option<u16>,
+}
+
+#[derive(Deserialize)]
+struct ErrorMembers<'a> {
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    code: Option<&'a RawValue>,
+}
+
+impl WireError {
+    /// Reads the JSON of an error: `{"error": …}` around it or not, an object or only words.
+    /// `None` when it is nothing of the kind.
+    pub(crate) fn read(json: &str) -> Option<Self> {
+        let json = json.trim();
+        if json.starts_with('"') {
+            return Some(Self { message: words(json), ..Self::default() });
+        }
+        let members: ErrorMembers<'_> = serde_json::from_str(json).ok()?;
+        if let Some(inner) = members.error {
+            return Self::read(inner.get());
+        }
+        let message = members.message.or(members.detail)?;
+        let code = members.code.map(|raw| words(raw.get())).unwrap_or_default();
+        let number = code.parse().ok();
+        let kind = members.kind.map(|raw| words(raw.get())).unwrap_or_default();
+        let kind = if number.is_none() { format!("{kind} {code}") } else { kind };
+        Some(Self { message: words(message.get()), kind: kind.trim().to_owned(), code: number })
+    }
+}
+
+/// The text of a JSON string, the JSON itself of anything else, nothing for `null`.
+fn words(json: &str) -> String {
+    if json == "null" {
+        return String::new();
+    }
+    serde_json::from_str(json).map_or_else(|_| json.to_owned(), |WireText(text)| text)
+}
+
+/// Text, or a list of parts with text.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct WireText(pub(crate) String);
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(default)]
+    text: Option<WireText>,
+}
+
+impl<'de> Deserialize<'de> for WireText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Asking for bytes makes `serde_json` hand over half surrogates instead of failing.
+        deserializer.deserialize_bytes(WireTextVisitor)
+    }
+}
+
+struct WireTextVisitor;
+
+impl<'de> Visitor<'de> for WireTextVisitor {
+    type Value = WireText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<WireText, E> {
+        Ok(WireText(lossless_or_replaced(bytes)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<WireText, A::Error> {
+        let mut text = String::new();
+        while let Some(Part { text: part }) = parts.next_element()? {
+            text.push_str(&part.unwrap_or_default().0);
+        }
+        Ok(WireText(text))
+    }
+}
+
+/// UTF-8, or text with half surrogates in three bytes each, of which each becomes one U+FFFD.
+fn lossless_or_replaced(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for piece in bytes.utf8_chunks() {
+        text.push_str(piece.valid());
+        // Half a surrogate is `ED`, then two bytes that are each invalid by themselves.
+        if piece.invalid().starts_with(b"\xed") {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(json: &str) -> String {
+        serde_json::from_str::<WireText>(json).unwrap().0
+    }
+
+    #[test]
+    fn text_is_kept_exactly() {
+        assert_eq!(text(r#""a\u00e9\n \ud83e\udded 数""#), "aé\n 🧭 数");
+    }
+
+    #[test]
+    fn half_a_surrogate_becomes_one_replacement_character() {
+        assert_eq!(text(r#""a \ud83d b\ude00""#), "a \u{fffd} b\u{fffd}");
+    }
+
+    #[test]
+    fn parts_are_joined() {
+        assert_eq!(text(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#), "ab");
+    }
+
+    #[test]
+    fn null_is_nothing_and_numbers_are_refused() {
+        assert_eq!(serde_json::from_str::<Option<WireText>>("null").unwrap(), None);
+        assert!(serde_json::from_str::<Option<WireText>>("7").is_err());
+    }
+
+    #[track_caller]
+    fn check_error(json: &str, message: &str, kind: &str, code: Option<u16>) {
+        let expected = WireError { message: message.into(), kind: kind.into(), code };
+        assert_eq!(WireError::read(json), Some(expected), "{json}");
+    }
+
+    #[test]
+    fn errors_are_read_in_every_form() {
+        check_error(r#"{"error":"Unauthorized"}"#, "Unauthorized", "", None);
+        check_error(r#"{"detail":"Not Found"}"#, "Not Found", "", None);
+        check_error(r#"{"detail":[{"loc":"x"}]}"#, "", "", None);
+        check_error(
+            r#"{"error":{"message":"no","type":"BadRequestError","param":null,"code":400}}"#,
+            "no",
+            "BadRequestError",
+            Some(400),
+        );
+        check_error(
+            r#"{"error":{"message":"no","type":null,"code":"context_length_exceeded"}}"#,
+            "no",
+            "context_length_exceeded",
+            None,
+        );
+        check_error(r#"{"object":"error","message":"m","code":"503"}"#, "m", "", Some(503));
+        check_error(r#"{"error":{"message":{"a":1}}}"#, r#"{"a":1}"#, "", None);
+        assert_eq!(WireError::read("<html>"), None);
+        assert_eq!(WireError::read(r#"{"choices":[]}"#), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! The client against recorded streams, hostile streams, and a server that does as it is told.
+
+// Marked as test code for clippy, which does not see that all of this crate is.
+#[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod bounds;
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod dialects;
+#[cfg(test)]
+mod peer;
+#[cfg(test)]
+mod transcripts;

@@ -1,0 +1,154 @@
+//! What every store does with an append before it writes: check its form, move large payloads out,
+//! encode.
+//!
+//! Invariant: nothing here needs the store, so it runs in the caller's task and costs the one writer
+//! nothing.
+
+use stepwell_core::codec::{self, EVENT_SCHEMA};
+use stepwell_core::event::Event;
+use stepwell_core::summary::{ApprovalRow, SessionRow};
+use stepwell_core::{Seq, SessionId, TimestampMs};
+
+use crate::store::{APPEND_EVENTS_MAX, Append, AppendError, NewSession, StoredEvent};
+
+/// Largest number that a store keeps: databases have signed 64-bit integers. A later time means the
+/// same, "never".
+pub const NUMBER_MAX: u64 = i64::MAX as u64;
+
+/// An append in the form in which it is written.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The head that the events follow.
+    pub expected: Seq,
+    /// The head after them.
+    pub head: Seq,
+    /// The events; payloads above the inline limit are blob references.
+    pub events: Vec<StoredEvent>,
+    /// The list row after them.
+    pub row: SessionRow,
+    /// When the session next needs an owner.
+    pub wake_at: Option<TimestampMs>,
+    /// Approvals that were opened or closed.
+    pub approvals: Vec<ApprovalRow>,
+    /// Payloads by address, those of the events and those that came beside them.
+    pub blobs: Vec<(String, Vec<u8>)>,
+}
+
+/// Checks and encodes the append of a session that exists. Cost: O(bytes of the events).
+///
+/// # Errors
+/// [`AppendError::Malformed`].
+pub fn prepare(session_id: SessionId, append: Append) -> Result<Prepared, AppendError> {
+    let malformed = |reason: String| AppendError::Malformed { session_id, reason };
+    let head = check(session_id, &append).map_err(malformed)?;
+    let Append { expected, events, mut row, mut wake_at, mut approvals, mut blobs } = append;
+    let events: Result<Vec<_>, String> =
+        events.into_iter().map(|event| stored_form(event, &mut blobs)).collect();
+    let events = events.map_err(malformed)?;
+    bound_row(&mut row);
+    for approval in &mut approvals {
+        bound(&mut approval.requested_at);
+        approval.expires_at.as_mut().map(bound);
+        approval.decided_at.as_mut().map(bound);
+    }
+    wake_at.as_mut().map(bound);
+    Ok(Prepared { expected, head, events, row, wake_at, approvals, blobs })
+}
+
+/// A session that does not exist yet, in the form in which it is written.
+#[derive(Debug, Clone)]
+pub struct PreparedNew {
+    /// Its id.
+    pub session_id: SessionId,
+    /// The client's key.
+    pub client_key: Option<String>,
+    /// BLAKE3 of the client's request.
+    pub request_digest: String,
+    /// The node that will own it.
+    pub owner: String,
+    /// Its first append.
+    pub first: Prepared,
+}
+
+/// Checks and encodes the first append of a session.
+///
+/// # Errors
+/// [`AppendError::Malformed`].
+pub fn prepare_new(new: NewSession) -> Result<PreparedNew, AppendError> {
+    let NewSession { session_id, client_key, request_digest, owner, append } = new;
+    if append.expected != Seq(0) {
+        let reason = format!("a new session begins at seq 0, not at {}", append.expected);
+        return Err(AppendError::Malformed { session_id, reason });
+    }
+    let first = prepare(session_id, append)?;
+    Ok(PreparedNew { session_id, client_key, request_digest, owner, first })
+}
+
+fn check(session_id: SessionId, append: &Append) -> Result<Seq, String> {
+    if append.events.is_empty() {
+        return Err("it has no events".into());
+    }
+    if append.events.len() > APPEND_EVENTS_MAX {
+        return Err(format!("{} events, more than {APPEND_EVENTS_MAX}", append.events.len()));
+    }
+    let mut head = append.expected;
+    for event in &append.events {
+        if event.seq != head.next() {
+            return Err(format!("event {} follows event {head}", event.seq));
+        }
+        head = event.seq;
+        for (name, number) in
+            [("seq", event.seq.0), ("time", event.time.0), ("cause", event.cause.0)]
+        {
+            if number > NUMBER_MAX {
+                return Err(format!("the {name} of event {} is too large: {number}", event.seq));
+            }
+        }
+    }
+    if append.row.session_id != session_id {
+        return Err(format!("its row is that of session {}", append.row.session_id));
+    }
+    if append.row.head_seq != head {
+        return Err(format!("its row has head {}, its events end at {head}", append.row.head_seq));
+    }
+    match append.approvals.iter().find(|it| it.session_id != session_id) {
+        Some(other) => Err(format!("it has an approval of session {}", other.session_id)),
+        None => Ok(head),
+    }
+}
+
+fn stored_form(event: Event, blobs: &mut Vec<(String, Vec<u8>)>) -> Result<StoredEvent, String> {
+    let Event { seq, time, cause, actor, mut body } = event;
+    if !codec::is_whole(&mut body) {
+        return Err(format!("event {seq} has a payload that was left in the blob table"));
+    }
+    codec::detach(&mut body, &mut |address, payload| {
+        blobs.push((address.to_owned(), payload.as_bytes().to_vec()));
+    });
+    let json = codec::encode(&body).map_err(|error| error.to_string())?;
+    Ok(StoredEvent {
+        seq,
+        time,
+        cause,
+        actor: actor.to_string(),
+        kind: body.kind().as_str().to_owned(),
+        schema: EVENT_SCHEMA,
+        body: json,
+    })
+}
+
+fn bound(time: &mut TimestampMs) {
+    time.0 = time.0.min(NUMBER_MAX);
+}
+
+fn bound_row(row: &mut SessionRow) {
+    bound(&mut row.created_at);
+    bound(&mut row.updated_at);
+    for tokens in [
+        &mut row.usage.prompt_tokens,
+        &mut row.usage.cached_tokens,
+        &mut row.usage.completion_tokens,
+    ] {
+        *tokens = (*tokens).min(NUMBER_MAX);
+    }
+}

@@ -1,0 +1,106 @@
+//! The model: one request, its answer or its failure, tokens on the way.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stepwell_core::SessionId;
+use stepwell_core::agent::ModelSpec;
+use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::prompt::Prompt;
+use tokio_util::sync::CancellationToken;
+
+/// One request to the model.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// The session that asks.
+    pub session_id: SessionId,
+    /// The step that asks, from 1.
+    pub step: u32,
+    /// The attempt within the step, from 1.
+    pub attempt: u32,
+    /// Which model, where, how long.
+    pub model: ModelSpec,
+    /// The exact request body, in segments ([`Prompt::body_segments`]).
+    pub prompt: Prompt,
+}
+
+/// A piece of an answer on its way to watchers. Never stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelChunk {
+    /// Text of the answer.
+    Content(String),
+    /// Text of the reasoning.
+    Reasoning(String),
+}
+
+/// Takes pieces of an answer. Must not block: a slow watcher loses pieces, not the session its time.
+pub trait ModelSink: Send + Sync {
+    /// One piece.
+    fn chunk(&self, chunk: ModelChunk);
+}
+
+/// A whole answer, as the server gave it. Nothing is repaired or checked against schemas here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelAnswer {
+    /// What the model said.
+    pub content: String,
+    /// What the model thought.
+    pub reasoning: String,
+    /// The calls it asked for, in its order.
+    pub tool_calls: Vec<WireToolCall>,
+    /// Why it stopped.
+    pub finish_reason: FinishReason,
+    /// Tokens as the server counted them; zeros when it did not say.
+    pub usage: Usage,
+    /// Address that answered.
+    pub endpoint: String,
+    /// Time to the first token, in milliseconds.
+    pub first_token_ms: u64,
+    /// The whole call, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A tool call as the server sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireToolCall {
+    /// The server's id; empty when it gave none.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The argument text, byte for byte.
+    pub arguments: String,
+}
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{endpoint}: {message}")]
+pub struct ModelFailure {
+    /// Address that was asked.
+    pub endpoint: String,
+    /// What kind of failure.
+    pub kind: ModelErrorKind,
+    /// What the server or the transport said; never contains a key.
+    pub message: String,
+    /// HTTP status, when there was one.
+    pub http_status: Option<u16>,
+    /// How long the server asked us to wait, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// A model behind an API.
+#[async_trait]
+pub trait ModelPort: Send + Sync + 'static {
+    /// Makes one attempt; never repeats by itself.
+    ///
+    /// Cancelling `cancel` closes the connection at once; the result is then ignored. Dropping the
+    /// future does the same.
+    ///
+    /// # Errors
+    /// [`ModelFailure`], always with the address and the cause.
+    async fn ask(
+        &self,
+        request: ModelRequest,
+        sink: Arc<dyn ModelSink>,
+        cancel: CancellationToken,
+    ) -> Result<ModelAnswer, ModelFailure>;
+}

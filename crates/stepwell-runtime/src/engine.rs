@@ -1,0 +1,372 @@
+//! The engine's face: create sessions, give them inputs, watch them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stepwell_core::event::{Event, Label, SessionCreated};
+use stepwell_core::pending::needs_owner;
+use stepwell_core::summary::{SessionRow, approval_rows, session_row};
+use stepwell_core::{Actor, Agent, Input, SessionId, SessionState, Text, TimestampMs, decide};
+use stepwell_ports::store::Created;
+use stepwell_ports::{Append, Claim, Clock, ModelPort, NewSession, Random, Store, ToolGateway};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::EngineError;
+use crate::live::{Live, LiveInfo, Subscription};
+use crate::load::load;
+use crate::mailbox::{Letter, Mailbox, Returned};
+use crate::owner::{Owner, Start};
+use crate::scheduler::Planner;
+use crate::task::Tasks;
+
+/// What the engine needs from the outside.
+#[derive(Clone)]
+pub struct Ports {
+    /// Where the events are.
+    pub store: Arc<dyn Store>,
+    /// How models are asked.
+    pub model: Arc<dyn ModelPort>,
+    /// Who runs tools.
+    pub tools: Arc<dyn ToolGateway>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Session ids.
+    pub random: Arc<dyn Random>,
+}
+
+/// Bounds of the engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Name of this process among the owners of sessions; new for each process.
+    pub node: String,
+    /// Sessions that are in memory at the same time; others wait in the store.
+    pub active_sessions_max: usize,
+    /// Model calls in flight at the same time.
+    pub model_calls_max: usize,
+    /// A node without a sign of life for this long is dead: its sessions are taken over.
+    pub node_lease: Duration,
+    /// The store belongs to this process alone, so every other node is dead already.
+    pub sole_owner: bool,
+    /// How long running model calls and tools may take to end when the engine goes down.
+    pub drain: Duration,
+}
+
+impl EngineOptions {
+    /// The defaults for a process of that name.
+    pub fn for_node(node: impl Into<String>) -> Self {
+        Self {
+            node: node.into(),
+            active_sessions_max: 4_096,
+            model_calls_max: 256,
+            node_lease: Duration::from_secs(30),
+            sole_owner: true,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A session to create.
+#[derive(Debug, Clone)]
+pub struct CreateSession {
+    /// The agent's definition, tools resolved.
+    pub agent: Agent,
+    /// The first user message.
+    pub task: Text,
+    /// Name for lists; the first line of the task when empty.
+    pub title: String,
+    /// Labels.
+    pub labels: Vec<Label>,
+    /// The client's key.
+    pub client_key: Option<String>,
+    /// BLAKE3 of what the client sent, to notice a key that is used for something else.
+    pub request_digest: String,
+    /// Who submits.
+    pub by: Actor,
+}
+
+/// What became of a create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreatedSession {
+    /// The session.
+    pub session_id: SessionId,
+    /// False when the client's key was used before.
+    pub is_new: bool,
+}
+
+/// What became of an input. It is durable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// The session's row after it.
+    pub row: SessionRow,
+    /// False when the same was said before and nothing changed.
+    pub changed: bool,
+}
+
+/// A running engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What all parts of the engine share.
+pub(crate) struct Inner {
+    pub(crate) ports: Ports,
+    pub(crate) options: EngineOptions,
+    pub(crate) live: Arc<Live>,
+    /// Sessions in memory.
+    pub(crate) owned: Mutex<HashMap<SessionId, Arc<Mailbox>>>,
+    pub(crate) active: Arc<Semaphore>,
+    pub(crate) model_calls: Arc<Semaphore>,
+    /// Owners of sessions.
+    pub(crate) owners: Tasks,
+    /// Model calls and tool calls.
+    pub(crate) effects: Tasks,
+    pub(crate) planner: Planner,
+    /// No new work starts.
+    pub(crate) draining: CancellationToken,
+}
+
+impl Engine {
+    /// An engine that does nothing until [`Engine::run`] is polled.
+    pub fn new(ports: Ports, options: EngineOptions) -> Self {
+        let inner = Inner {
+            live: Arc::default(),
+            owned: Mutex::default(),
+            active: Arc::new(Semaphore::new(options.active_sessions_max)),
+            model_calls: Arc::new(Semaphore::new(options.model_calls_max)),
+            owners: Tasks::new(),
+            effects: Tasks::new(),
+            planner: Planner::default(),
+            draining: CancellationToken::new(),
+            ports,
+            options,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Takes over what nobody owns, wakes what is due, until `shutdown`; then drains: nothing new
+    /// starts, running model calls and tools get [`EngineOptions::drain`] to end, everything that
+    /// ended is recorded.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        crate::scheduler::run(self, &shutdown).await;
+        self.inner.draining.cancel();
+        let dropped = self.inner.effects.finish(self.inner.options.drain).await;
+        if dropped > 0 {
+            tracing::warn!(dropped, "calls did not end in time; the next start picks them up");
+        }
+        self.inner.owners.finish(OWNERS_END).await;
+    }
+
+    /// Creates a session. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`EngineError::KeyTaken`], [`EngineError::Store`], [`EngineError::ShuttingDown`].
+    pub async fn create(&self, create: CreateSession) -> Result<CreatedSession, EngineError> {
+        if self.inner.draining.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let session_id = self.inner.ports.random.session_id();
+        let now = self.inner.ports.clock.now();
+        let task_preview = create.task.preview();
+        let title = if create.title.trim().is_empty() {
+            title_of(task_preview)
+        } else {
+            create.title.clone()
+        };
+        let session = SessionCreated {
+            agent: Arc::new(create.agent),
+            task: create.task,
+            title,
+            labels: create.labels,
+            seed: session_id.to_string(),
+        };
+        let before = SessionState::default();
+        let decision = decide(&before, Input::Create { session, by: create.by }, now)?;
+        let append = append_of(session_id, &before, &decision.state, decision.events, Vec::new())
+            .ok_or(EngineError::NotFound { session_id })?;
+        let new = NewSession {
+            session_id,
+            client_key: create.client_key,
+            request_digest: create.request_digest,
+            owner: self.inner.options.node.clone(),
+            append,
+        };
+        match self.inner.ports.store.create(new).await? {
+            Created::New(claim) => {
+                self.inner.live.announce(session_id, decision.state.head);
+                self.adopt(claim, decision.state);
+                Ok(CreatedSession { session_id, is_new: true })
+            }
+            Created::Existing(session_id) => Ok(CreatedSession { session_id, is_new: false }),
+            Created::KeyTaken(session_id) => Err(EngineError::KeyTaken { session_id }),
+        }
+    }
+
+    /// Gives a session an input. Durable when it returns `Ok`.
+    ///
+    /// # Errors
+    /// [`EngineError`]; after [`EngineError::Store`] the outcome may be unknown: ask again, an input
+    /// that was taken is not taken twice.
+    pub async fn submit(
+        &self,
+        session_id: SessionId,
+        input: Input,
+    ) -> Result<Submitted, EngineError> {
+        self.submit_with(session_id, input, Vec::new()).await
+    }
+
+    pub(crate) async fn submit_with(
+        &self,
+        session_id: SessionId,
+        input: Input,
+        blobs: Vec<(String, Vec<u8>)>,
+    ) -> Result<Submitted, EngineError> {
+        let (reply, mut answer) = oneshot::channel();
+        let mut letter = Letter { input, blobs, reply };
+        loop {
+            let mailbox = self.mailbox(session_id);
+            match mailbox.send(letter) {
+                Ok(()) => break,
+                Err(Returned::Full) => return Err(EngineError::Busy { session_id }),
+                Err(Returned::Closed(back)) => {
+                    letter = back;
+                    // The owner that closed it is about to leave the table.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        match (&mut answer).await {
+            Ok(result) => result,
+            Err(_) => Err(EngineError::ShuttingDown),
+        }
+    }
+
+    /// The state of a session, folded now. O(events since its last cached state).
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], [`EngineError::Quarantined`], [`EngineError::Store`].
+    pub async fn state(&self, session_id: SessionId) -> Result<SessionState, EngineError> {
+        load(&*self.inner.ports.store, session_id).await
+    }
+
+    /// Watches a session: no notice is missed from here on.
+    pub fn subscribe(&self, session_id: SessionId) -> Subscription {
+        self.inner.live.subscribe(session_id)
+    }
+
+    /// What only the live engine knows about a session.
+    pub fn live(&self, session_id: SessionId) -> LiveInfo {
+        let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        match owned.get(&session_id) {
+            Some(mailbox) => LiveInfo { in_memory: true, blocked: mailbox.blocked() },
+            None => LiveInfo::default(),
+        }
+    }
+
+    /// Sessions in memory.
+    pub fn active_sessions(&self) -> usize {
+        self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.ports.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.ports.clock
+    }
+
+    /// The workers.
+    pub fn tools(&self) -> &Arc<dyn ToolGateway> {
+        &self.inner.ports.tools
+    }
+
+    /// Name of this process among the owners of sessions.
+    pub fn node(&self) -> &str {
+        &self.inner.options.node
+    }
+
+    /// The mailbox of a session; an owner is made for it when there is none.
+    fn mailbox(&self, session_id: SessionId) -> Arc<Mailbox> {
+        let mut owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mailbox) = owned.get(&session_id) {
+            return mailbox.clone();
+        }
+        let mailbox = Arc::<Mailbox>::default();
+        owned.insert(session_id, mailbox.clone());
+        drop(owned);
+        Owner::spawn(self, session_id, mailbox.clone(), Start::Cold { claim: None });
+        mailbox
+    }
+
+    /// Owns a session whose claim is held already and whose state is known.
+    fn adopt(&self, claim: Claim, state: SessionState) {
+        if let Some(mailbox) = self.vacant(claim.session_id) {
+            Owner::spawn(self, claim.session_id, mailbox, Start::Warm { claim, state: Box::new(state) });
+        }
+    }
+
+    /// Owns a session whose claim is held already.
+    pub(crate) fn activate(&self, claim: Claim) {
+        if let Some(mailbox) = self.vacant(claim.session_id) {
+            Owner::spawn(self, claim.session_id, mailbox, Start::Cold { claim: Some(claim) });
+        }
+    }
+
+    fn vacant(&self, session_id: SessionId) -> Option<Arc<Mailbox>> {
+        let mut owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        if owned.contains_key(&session_id) {
+            return None;
+        }
+        let mailbox = Arc::<Mailbox>::default();
+        owned.insert(session_id, mailbox.clone());
+        Some(mailbox)
+    }
+
+    /// The owner of a session is gone.
+    pub(crate) fn forget(&self, session_id: SessionId, mailbox: &Arc<Mailbox>) {
+        let mut owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        if owned.get(&session_id).is_some_and(|it| Arc::ptr_eq(it, mailbox)) {
+            owned.remove(&session_id);
+        }
+    }
+}
+
+/// How long owners may take to record what ended, once nothing runs any more.
+const OWNERS_END: Duration = Duration::from_secs(5);
+
+/// Length of a title that is taken from the task, in characters.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// The first line of the task that says something.
+fn title_of(task: &str) -> String {
+    let line = task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(no task)");
+    let mut title: String = line.chars().take(TITLE_CHARS_MAX).collect();
+    if line.chars().count() > TITLE_CHARS_MAX {
+        title.push('…');
+    }
+    title
+}
+
+/// The write of a decision; `None` for a session without a first event.
+pub(crate) fn append_of(
+    session_id: SessionId,
+    before: &SessionState,
+    after: &SessionState,
+    events: Vec<Event>,
+    blobs: Vec<(String, Vec<u8>)>,
+) -> Option<Append> {
+    let wake_at = if needs_owner(after) { Some(TimestampMs(0)) } else { after.next_due() };
+    Some(Append {
+        expected: before.head,
+        events,
+        row: session_row(session_id, after)?,
+        wake_at,
+        approvals: approval_rows(session_id, before, after),
+        blobs,
+    })
+}

@@ -1,0 +1,23 @@
+//! The engine: claims sessions, owns each in one task, carries out their commands, wakes them.
+//!
+//! A session is in memory only while it is owed work. Whatever the engine knows it can lose: after a
+//! crash the next one folds the events and carries out what is pending.
+//!
+//! Invariant: a command leaves only after the append that ordered it is durable.
+
+mod effects;
+mod engine;
+mod error;
+mod live;
+mod load;
+mod mailbox;
+mod model_call;
+mod owner;
+mod scheduler;
+pub mod task;
+mod tool_call;
+pub mod validate;
+
+pub use engine::{CreateSession, CreatedSession, Engine, EngineOptions, Ports, Submitted};
+pub use error::EngineError;
+pub use live::{LiveChunk, LiveChunkKind, LiveInfo, Subscription};

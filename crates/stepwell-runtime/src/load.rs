@@ -1,0 +1,105 @@
+//! From the store to a state: snapshot, then the events after it.
+
+use stepwell_core::codec::{attach, decode, is_whole};
+use stepwell_core::event::Event;
+use stepwell_core::state::STATE_VERSION;
+use stepwell_core::{SessionId, SessionState, apply};
+use stepwell_ports::{Store, StoreError, StoredEvent};
+
+use crate::error::EngineError;
+
+/// Events of one read.
+const PAGE_EVENTS: usize = 1_000;
+
+/// A state is cached when this many events came after the last cached one …
+const SNAPSHOT_EVENTS_MIN: u64 = 512;
+
+/// Folds everything that the store has of a session.
+pub(crate) async fn load(
+    store: &dyn Store,
+    session_id: SessionId,
+) -> Result<SessionState, EngineError> {
+    let mut state = SessionState::default();
+    if let Some((_, bytes)) = store.snapshot(session_id, STATE_VERSION).await?
+        && let Ok(cached) = serde_json::from_slice::<SessionState>(&bytes)
+    {
+        state = cached;
+    }
+    refresh(store, session_id, &mut state).await?;
+    if state.origin.is_none() {
+        return Err(EngineError::NotFound { session_id });
+    }
+    Ok(state)
+}
+
+/// Folds the events that came after `state`.
+pub(crate) async fn refresh(
+    store: &dyn Store,
+    session_id: SessionId,
+    state: &mut SessionState,
+) -> Result<(), EngineError> {
+    loop {
+        let page = match store.read(session_id, state.head, PAGE_EVENTS).await {
+            Err(StoreError::Corrupt { place, reason }) => {
+                let reason = format!("{place}: {reason}");
+                return Err(EngineError::Quarantined { session_id, reason });
+            }
+            page => page?,
+        };
+        for stored in &page.events {
+            let event = restore(store, stored).await.map_err(|error| match error {
+                Broken::Log(reason) => EngineError::Quarantined { session_id, reason },
+                Broken::Store(error) => error.into(),
+            })?;
+            apply(state, &event).map_err(|error| EngineError::Quarantined {
+                session_id,
+                reason: error.to_string(),
+            })?;
+        }
+        if page.events.is_empty() || state.head >= page.head {
+            return Ok(());
+        }
+    }
+}
+
+/// Why a stored event cannot be used.
+pub(crate) enum Broken {
+    /// The event itself.
+    Log(String),
+    /// The store.
+    Store(StoreError),
+}
+
+/// Decodes a stored event and puts its payloads back.
+pub(crate) async fn restore(store: &dyn Store, stored: &StoredEvent) -> Result<Event, Broken> {
+    let log = |reason: String| Broken::Log(format!("event {}: {reason}", stored.seq));
+    let mut body = decode(&stored.kind, stored.schema, &stored.body)
+        .map_err(|error| log(error.to_string()))?;
+    if !is_whole(&mut body) {
+        let mut addresses = Vec::new();
+        attach(&mut body, &mut |address| {
+            addresses.push(address.to_string());
+            None
+        });
+        let mut payloads = Vec::new();
+        for address in addresses {
+            let bytes = store.blob(&address).await.map_err(Broken::Store)?;
+            let bytes = bytes.ok_or_else(|| log(format!("the payload {address} is missing")))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| log(format!("the payload {address} is damaged")))?;
+            payloads.push((address, text));
+        }
+        attach(&mut body, &mut |address| {
+            payloads.iter().find(|(it, _)| it == address).map(|(_, text)| text.clone())
+        });
+    }
+    let actor = stored.actor.parse().map_err(|error| log(format!("{error}")))?;
+    Ok(Event { seq: stored.seq, time: stored.time, cause: stored.cause, actor, body })
+}
+
+/// Whether a state is worth caching: enough is new, and the caches of a session together stay within
+/// a constant factor of its history.
+pub(crate) fn is_worth_caching(state: &SessionState, cached_at: u64) -> bool {
+    let new = state.head.0.saturating_sub(cached_at);
+    new >= SNAPSHOT_EVENTS_MIN && new >= cached_at / 2
+}

@@ -1,0 +1,108 @@
+//! One attempt to ask the model, from its order to its outcome.
+
+use std::sync::Arc;
+
+use stepwell_core::event::{ModelFailed, ModelReplied, ToolCall};
+use stepwell_core::{Agent, CallId, Input, SessionId, Text};
+use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelSink};
+use tokio_util::sync::CancellationToken;
+
+use crate::effects::deliver;
+use crate::engine::Engine;
+use crate::live::{Live, LiveChunk, LiveChunkKind};
+use crate::validate;
+
+/// Asks and tells the session. Ends without a word when cancelled.
+pub(crate) async fn ask(
+    engine: Engine,
+    agent: Arc<Agent>,
+    request: ModelRequest,
+    cancel: CancellationToken,
+) {
+    let permit = engine.inner.model_calls.clone().acquire_owned();
+    let _permit = tokio::select! {
+        permit = permit => permit,
+        () = cancel.cancelled() => return,
+        () = engine.inner.draining.cancelled() => return,
+    };
+    let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
+    let sink = Sink { live: engine.inner.live.clone(), session_id, step, attempt };
+    if attempt > 1 {
+        sink.send(LiveChunkKind::Reset, String::new());
+    }
+    let answer = tokio::select! {
+        answer = engine.inner.ports.model.ask(request, Arc::new(sink), cancel.clone()) => answer,
+        () = cancel.cancelled() => return,
+    };
+    let input = match answer {
+        Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
+        Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
+    };
+    deliver(&engine, session_id, input, Vec::new()).await;
+}
+
+struct Sink {
+    live: Arc<Live>,
+    session_id: SessionId,
+    step: u32,
+    attempt: u32,
+}
+
+impl Sink {
+    fn send(&self, kind: LiveChunkKind, text: String) {
+        if self.live.is_watched(self.session_id) {
+            let (step, attempt) = (self.step, self.attempt);
+            self.live.chunk(self.session_id, LiveChunk { kind, text, step, attempt, call_id: None });
+        }
+    }
+}
+
+impl ModelSink for Sink {
+    fn chunk(&self, chunk: ModelChunk) {
+        match chunk {
+            ModelChunk::Content(text) => self.send(LiveChunkKind::Content, text),
+            ModelChunk::Reasoning(text) => self.send(LiveChunkKind::Reasoning, text),
+        }
+    }
+}
+
+fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> ModelReplied {
+    let tool_calls = answer.tool_calls.into_iter().map(|call| {
+        let problem = validate::problem(agent, &call.name, &call.arguments);
+        // Some servers send nothing where `{}` is meant; it fits the schema, or is a problem.
+        let is_empty = call.arguments.trim().is_empty();
+        let arguments = if is_empty { "{}".to_string() } else { call.arguments };
+        ToolCall {
+            // The core numbers the calls.
+            call_id: CallId { step, index: 0 },
+            wire_id: call.id,
+            name: call.name,
+            arguments: Text::from(arguments),
+            problem,
+        }
+    });
+    ModelReplied {
+        step,
+        attempt,
+        tool_calls: tool_calls.collect(),
+        content: Text::from(answer.content),
+        reasoning: Text::from(answer.reasoning),
+        finish_reason: answer.finish_reason,
+        usage: answer.usage,
+        endpoint: answer.endpoint,
+        first_token_ms: answer.first_token_ms,
+        duration_ms: answer.duration_ms,
+    }
+}
+
+fn failed(step: u32, attempt: u32, failure: ModelFailure) -> ModelFailed {
+    ModelFailed {
+        step,
+        attempt,
+        endpoint: failure.endpoint,
+        error: failure.kind,
+        message: failure.message,
+        http_status: failure.http_status,
+        retry_after_ms: failure.retry_after_ms,
+    }
+}

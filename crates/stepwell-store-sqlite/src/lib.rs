@@ -1,0 +1,25 @@
+//! The SQLite event store: one file, one writer thread with group commit, pooled readers.
+//!
+//! All waiting writes share one transaction and one fsync. A write that is refused was refused
+//! before it touched anything; a write that fails makes its group roll back, and each member is
+//! tried alone, so that nobody pays for another's fault.
+//!
+//! Invariant: SQL stores and finds. What a session is, and what it does next, is decided in
+//! `stepwell-core`.
+
+mod blob;
+mod error;
+mod folder;
+mod open;
+mod options;
+mod read;
+mod rows;
+mod schema;
+mod store;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::{OpenError, SqliteOptions};
+pub use store::SqliteStore;

@@ -1,0 +1,151 @@
+//! The writer thread's loop: take what waits, one transaction, answer.
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use stepwell_ports::StoreError;
+use tokio::sync::mpsc;
+
+use super::Message;
+use super::job::Job;
+use super::lazy::Lazy;
+use super::wal::Wal;
+use crate::error::{self, About};
+use crate::{folder, open};
+
+/// Writes of one transaction, at most: bounds how long the first of them waits for the others, and
+/// is far above what shares one fsync in practice.
+const GROUP_MAX: usize = 256;
+
+/// The writer thread's state.
+pub(crate) struct Writer {
+    folder: PathBuf,
+    /// `None` after an error of the system: opened anew for the next group.
+    conn: Option<Connection>,
+    messages: mpsc::Receiver<Message>,
+    lazy: Lazy,
+    wal: Wal,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        folder: PathBuf,
+        conn: Connection,
+        messages: mpsc::Receiver<Message>,
+    ) -> Self {
+        Self { folder, conn: Some(conn), messages, lazy: Lazy::default(), wal: Wal::default() }
+    }
+
+    /// Runs until every sender is gone and all that waits is done.
+    pub(crate) fn run(mut self) {
+        let mut messages = Vec::with_capacity(GROUP_MAX);
+        let mut group = Vec::with_capacity(GROUP_MAX);
+        while self.messages.blocking_recv_many(&mut messages, GROUP_MAX) > 0 {
+            for message in messages.drain(..) {
+                match message {
+                    Message::Job(job) => group.push(job),
+                    Message::Snapshot(snapshot) => self.lazy.keep(snapshot),
+                }
+            }
+            if !group.is_empty() || self.lazy.is_full() {
+                self.write(&mut group);
+            }
+        }
+        self.close();
+    }
+
+    /// Writes a group and answers it.
+    fn write(&mut self, group: &mut Vec<Box<dyn Job>>) {
+        match self.commit(group) {
+            Ok(()) => {
+                for job in group.drain(..) {
+                    job.answer(Ok(()));
+                }
+                self.bound_wal();
+            }
+            Err(failure) if group.len() > 1 && self.conn.is_some() => {
+                tracing::warn!("a group of {} writes failed, each is tried alone: {failure}", group.len());
+                for job in group.drain(..) {
+                    let mut alone = vec![job];
+                    let outcome = self.commit(&mut alone);
+                    self.answer_all(&mut alone, outcome);
+                }
+            }
+            failed @ Err(_) => self.answer_all(group, failed),
+        }
+    }
+
+    fn answer_all(
+        &self,
+        group: &mut Vec<Box<dyn Job>>,
+        outcome: Result<(), rusqlite::Error>,
+    ) {
+        for job in group.drain(..) {
+            let outcome = match &outcome {
+                Ok(()) => Ok(()),
+                Err(error) => Err(job.about().error(&self.folder, error)),
+            };
+            job.answer(outcome);
+        }
+    }
+
+    /// One transaction. After an error nothing of it is left in this process; when the commit itself
+    /// failed, the disk may still hold it if the process dies now, so the outcome is unknown.
+    fn commit(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
+        let snapshots = self.lazy.take();
+        let conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => open::write_connection(&folder::database(&self.folder))?,
+        };
+        let outcome = transact(&conn, |conn| {
+            group.iter_mut().try_for_each(|job| job.apply(conn))?;
+            snapshots.iter().try_for_each(|it| it.write(conn))
+        });
+        match &outcome {
+            Err(error) if error::breaks_connection(error) => {
+                tracing::warn!("the write connection is opened anew: {error}");
+            }
+            Ok(()) | Err(_) => self.conn = Some(conn),
+        }
+        outcome
+    }
+
+    fn bound_wal(&mut self) {
+        if let Some(conn) = &self.conn {
+            self.wal.checkpoint_if_due(conn);
+        }
+    }
+
+    /// Leaves one tidy file behind.
+    fn close(mut self) {
+        if !self.lazy.is_empty()
+            && let Err(error) = self.commit(&mut [])
+        {
+            tracing::debug!("the last snapshots were not cached: {error}");
+        }
+        if let Some(conn) = self.conn.take() {
+            Wal::finish(&conn);
+            if let Err((_, error)) = conn.close() {
+                let error: StoreError = About::all("close").error(&self.folder, &error);
+                tracing::warn!("the store was not closed well: {error}");
+            }
+        }
+    }
+}
+
+fn transact(
+    conn: &Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    run(conn, "BEGIN IMMEDIATE")?;
+    let outcome = work(conn).and_then(|()| run(conn, "COMMIT"));
+    // Some errors end the transaction by themselves.
+    if outcome.is_err() && !conn.is_autocommit() {
+        run(conn, "ROLLBACK")?;
+    }
+    outcome
+}
+
+fn run(conn: &Connection, statement: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(statement)?.execute([]).map(|_| ())
+}

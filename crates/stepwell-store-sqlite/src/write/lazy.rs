@@ -1,0 +1,83 @@
+//! States for the cache: they wait for the next write and share its fsync.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use stepwell_core::SessionId;
+
+use super::SnapshotKey;
+use super::sessions::find;
+use crate::rows::to_sql;
+
+/// Sessions whose state waits, at most.
+const SESSIONS_MAX: usize = 64;
+
+/// Compressed bytes that wait, at most: the point is to save an fsync, not to hold memory.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A state of a session, compressed.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) key: SnapshotKey,
+    /// Size before compression.
+    pub(crate) bytes: usize,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Snapshot {
+    /// Writes it, unless the session is unknown or its cache is further already.
+    pub(crate) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let (session_id, seq, version) = self.key;
+        let Some(found) = find(conn, session_id)? else { return Ok(()) };
+        let kept: Option<(i64, u32)> = conn
+            .prepare_cached("SELECT seq, version FROM snapshots WHERE session = ?1")?
+            .query_row([found.key], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if kept.is_some_and(|(kept, of)| of == version && kept > to_sql(seq.0)) {
+            return Ok(());
+        }
+        conn.prepare_cached(
+            "INSERT OR REPLACE INTO snapshots (session, seq, version, bytes, state)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            found.key,
+            to_sql(seq.0),
+            version,
+            to_sql(self.bytes as u64),
+            self.data
+        ])
+        .map(|_| ())
+    }
+}
+
+/// States that wait, the latest of each session.
+#[derive(Debug, Default)]
+pub(crate) struct Lazy {
+    waiting: BTreeMap<SessionId, Snapshot>,
+    bytes: usize,
+}
+
+impl Lazy {
+    pub(crate) fn keep(&mut self, snapshot: Snapshot) {
+        let (session_id, ..) = snapshot.key;
+        self.bytes += snapshot.data.len();
+        if let Some(older) = self.waiting.insert(session_id, snapshot) {
+            self.bytes -= older.data.len();
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= SESSIONS_MAX || self.bytes >= BYTES_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes all. If their transaction fails they are lost, which costs time only.
+    pub(crate) fn take(&mut self) -> Vec<Snapshot> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting).into_values().collect()
+    }
+}
