@@ -1,1 +1,47 @@
-fn main() {}
+//! The `stepwell` binary: reads the command line and hands over.
+//!
+//! Only here adapters and engine are put together (`serve`); every other command is a client of the
+//! gRPC API.
+
+mod args;
+mod client;
+mod commands;
+mod complete;
+mod config;
+mod demo;
+mod exit;
+mod mock_model;
+mod out;
+mod progress;
+mod serve;
+mod time;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    complete::answer_shell();
+    let cli = Cli::parse();
+    let color = cli.global.color;
+    let exit = run(cli).unwrap_or_else(|error| {
+        let exit = exit::of_error(&error);
+        if exit != Exit::Ok {
+            out::report_error(color, &error);
+        }
+        exit
+    });
+    exit.into()
+}
+
+fn run(cli: Cli) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let exit = runtime.block_on(Box::pin(commands::run(cli)));
+    // A prompt that waits for the keyboard must not hold the process.
+    runtime.shutdown_background();
+    exit
+}

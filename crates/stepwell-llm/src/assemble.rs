@@ -311,17 +311,21 @@ impl Assembler {
             id: None,
             function: Some(function),
         });
-        for piece in message.tool_calls.unwrap_or_default().into_iter().chain(older) {
-            self.take_call(&piece, is_whole)?;
+        let pieces = message.tool_calls.unwrap_or_default().into_iter().chain(older);
+        for (at, piece) in pieces.enumerate() {
+            let piece = Piece::read(&piece)?;
+            // Nothing is sent in two pieces of one list, so a second name in it is a second call.
+            let is_second = at > 0 && piece.index.is_none() && piece.id.is_empty();
+            let is_new = is_whole || (is_second && !piece.name.is_empty());
+            self.take_call(piece, is_new)?;
             progress = Progress::Token;
         }
         Ok(progress)
     }
 
-    fn take_call(&mut self, piece: &CallPiece<'_>, is_whole: bool) -> Result<(), Problem> {
-        let piece = Piece::read(piece)?;
+    fn take_call(&mut self, piece: Piece, is_new: bool) -> Result<(), Problem> {
         self.count(piece.id.len() + piece.name.len() + piece.arguments.len())?;
-        let found = if is_whole { None } else { self.find(&piece) };
+        let found = if is_new { None } else { self.find(&piece) };
         let at = match found {
             Some(at) => at,
             None => self.open(&piece)?,
@@ -451,6 +455,10 @@ fn text(text: Option<WireText>) -> String {
 }
 
 fn read_chunk(json: &str) -> Result<Chunk<'_>, Problem> {
+    // `serde` would take a list for an object with its members in order.
+    if !json.trim_start().starts_with('{') {
+        return Err(damaged("an event of the answer is no JSON object"));
+    }
     let chunk: Chunk<'_> = match serde_json::from_str(json) {
         Ok(chunk) => chunk,
         Err(error) => {

@@ -14,6 +14,7 @@ mod mailbox;
 mod model_call;
 mod owner;
 mod scheduler;
+pub mod system;
 pub mod task;
 mod tool_call;
 pub mod validate;

@@ -60,6 +60,12 @@ pub(crate) fn session_id(row: &Row<'_>, index: usize) -> rusqlite::Result<Sessio
     named(row, index, |text| text.parse().ok())
 }
 
+/// Whether a session with this status is written at each of its steps. A choice of index, nothing
+/// else: such rows stay out of the sorted indexes.
+pub(crate) fn is_busy(status: Status) -> bool {
+    matches!(status, Status::Thinking | Status::ExecutingTools)
+}
+
 /// Reads [`SESSION_COLUMNS`].
 pub(crate) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -96,10 +102,7 @@ fn labels_of(text: &str) -> Option<Vec<Label>> {
 }
 
 /// Reads [`APPROVAL_COLUMNS`].
-pub(crate) fn approval_row(
-    session_id: SessionId,
-    row: &Row<'_>,
-) -> rusqlite::Result<ApprovalRow> {
+pub(crate) fn approval_row(session_id: SessionId, row: &Row<'_>) -> rusqlite::Result<ApprovalRow> {
     Ok(ApprovalRow {
         session_id,
         approval_id: ApprovalId(number(row, 0)?),

@@ -42,8 +42,7 @@ pub(crate) fn inspect(conn: &Connection) -> rusqlite::Result<Found> {
     if application == APPLICATION_ID {
         return Ok(if version == 0 { Found::Empty } else { Found::Store(version) });
     }
-    let tables: u32 =
-        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let tables: u32 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(if application == 0 && tables == 0 {
         Found::Empty
     } else {

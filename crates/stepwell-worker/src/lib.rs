@@ -30,6 +30,7 @@
 pub mod builtin;
 mod context;
 mod function;
+pub mod host;
 mod inherited;
 mod text;
 mod tool;

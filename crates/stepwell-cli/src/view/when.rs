@@ -8,10 +8,12 @@ const MINUTE_MS: u64 = 60 * SECOND_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// `3 min ago`, `in 2 h`, `now`; `-` for none.
+/// `3 min ago`, `in 2 h`, `now`; `-` for none; `never` for the end of time.
 pub(crate) fn relative(time_ms: i64, now_ms: i64) -> String {
-    if time_ms == 0 {
-        return "-".into();
+    match time_ms {
+        0 => return "-".into(),
+        i64::MAX => return "never".into(),
+        _ => {}
     }
     let distance_ms = now_ms.abs_diff(time_ms);
     if distance_ms < SECOND_MS {
@@ -132,6 +134,7 @@ mod tests {
             assert_eq!(relative(NOW - before_ms, NOW), words, "{before_ms}");
         }
         assert_eq!(relative(0, NOW), "-");
+        assert_eq!(relative(i64::MAX, NOW), "never");
     }
 
     #[test]

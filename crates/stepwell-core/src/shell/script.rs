@@ -7,6 +7,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+mod expansion;
+mod here_document;
+
+use here_document::HereDocument;
+
 /// How deep substitutions and subshells may nest before the text counts as unreadable.
 const DEPTH_MAX: usize = 32;
 
@@ -47,13 +52,6 @@ pub(super) fn read(text: &str) -> Option<Script> {
 enum End {
     Text,
     Parenthesis,
-}
-
-/// A here-document whose body comes after the end of the line.
-struct HereDocument {
-    delimiter: String,
-    is_quoted: bool,
-    strips_tabs: bool,
 }
 
 struct Reader<'a> {
@@ -222,10 +220,7 @@ impl<'a> Reader<'a> {
     fn redirection(&mut self, first: char) -> Option<()> {
         self.at += 1;
         if self.peek() == Some('(') {
-            // Process substitution: `<(..)` and `>(..)`.
-            self.at += 1;
-            self.is_beyond_plain();
-            self.nested_list()?;
+            self.process_substitution()?;
             self.words.push(Word { is_expanded: true, ..Word::default() });
             return Some(());
         }
@@ -245,18 +240,33 @@ impl<'a> Reader<'a> {
             self.is_beyond_plain();
         }
         self.skip_blanks();
+        if matches!(self.peek(), Some('<' | '>')) {
+            self.at += 1;
+            return self.process_substitution();
+        }
         let target = self.word()?;
         let is_harmless = !target.is_expanded
             && match (first, second) {
                 (_, Some('&')) => is_descriptor(&target.text) || target.text == "/dev/null",
                 // Some shells open network connections under these names.
-                ('<', None) => {
-                    !target.text.contains("dev/tcp") && !target.text.contains("dev/udp")
-                }
+                ('<', None) => !target.text.contains("dev/tcp") && !target.text.contains("dev/udp"),
                 ('<', _) => false,
                 _ => target.text == "/dev/null",
             };
         self.script.is_plain &= is_harmless;
+        Some(())
+    }
+
+    /// `<(..)` or `>(..)` after its first character, with what is glued to it.
+    fn process_substitution(&mut self) -> Option<()> {
+        if !self.take_if('(') {
+            return None;
+        }
+        self.is_beyond_plain();
+        self.nested_list()?;
+        if self.peek().is_some_and(|it| !is_word_end(it)) {
+            self.word()?;
+        }
         Some(())
     }
 
@@ -284,7 +294,7 @@ impl<'a> Reader<'a> {
         let mut is_empty = true;
         while let Some(next) = self.peek() {
             match next {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
+                end if is_word_end(end) => break,
                 '\\' => {
                     self.at += 1;
                     word.is_quoted = true;
@@ -365,231 +375,11 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
 
-    /// `$` and what it expands.
-    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Option<()> {
-        self.at += 1;
-        let next = self.peek();
-        let is_parameter = next.is_some_and(|it| {
-            it == '_' || it.is_alphanumeric() || matches!(it, '@' | '*' | '#' | '?' | '-' | '$' | '!')
-        });
-        match next {
-            Some('(') => {
-                self.at += 1;
-                if self.take_if('(') { self.arithmetic(word)? } else { self.nested_list()? }
-            }
-            Some('{') => {
-                self.at += 1;
-                self.braced(word)?;
-            }
-            Some('\'') if !in_quotes => {
-                self.at += 1;
-                word.is_quoted = true;
-                self.ansi_quoted()?;
-            }
-            // `$".."` is translated, then read like any quoted text.
-            Some('"') if !in_quotes => {}
-            Some('[') => {}
-            Some(first) if is_parameter => {
-                self.at += 1;
-                if first == '_' || first.is_alphanumeric() {
-                    while self.peek().is_some_and(|it| it == '_' || it.is_alphanumeric()) {
-                        self.at += 1;
-                    }
-                }
-            }
-            Some(_) | None => {
-                word.text.push('$');
-                return Some(());
-            }
-        }
-        word.is_expanded = true;
-        self.is_beyond_plain();
-        Some(())
-    }
-
-    /// `$((..))`. When it does not end in two parentheses it was a subshell in a substitution.
-    fn arithmetic(&mut self, word: &mut Word) -> Option<()> {
-        let mut open = 0_usize;
-        loop {
-            match self.peek()? {
-                '(' => open += 1,
-                ')' if open > 0 => open -= 1,
-                ')' => {
-                    self.at += 1;
-                    return self.take_if(')').then_some(());
-                }
-                '\'' | '"' | '\\' => return None,
-                '`' => {
-                    self.backquoted(word, false)?;
-                    continue;
-                }
-                '$' => {
-                    self.deeper(|reader| reader.dollar(word, false))?;
-                    continue;
-                }
-                _ => {}
-            }
-            self.at += 1;
-        }
-    }
-
-    /// `${..}` after its opening brace.
-    fn braced(&mut self, word: &mut Word) -> Option<()> {
-        loop {
-            match self.peek()? {
-                '}' => {
-                    self.at += 1;
-                    return Some(());
-                }
-                // What single quotes mean here depends on the quotes around.
-                '\'' => return None,
-                '\\' => self.at += 2,
-                '"' => {
-                    self.at += 1;
-                    self.deeper(|reader| reader.double_quoted(word))?;
-                }
-                '`' => self.backquoted(word, false)?,
-                '$' => self.deeper(|reader| reader.dollar(word, false))?,
-                _ => self.at += 1,
-            }
-        }
-    }
-
-    /// `$'..'` after its opening quote. What its escapes mean is not worked out.
-    fn ansi_quoted(&mut self) -> Option<()> {
-        loop {
-            match self.take_raw()? {
-                '\'' => return Some(()),
-                '\\' => {
-                    self.take_raw()?;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// A substitution in backquotes: its escapes are removed, then it is read by itself.
-    fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Option<()> {
-        self.at += 1;
-        let mut inner = Vec::new();
-        loop {
-            match self.take_raw()? {
-                '`' => break,
-                '\\' => {
-                    let escaped = self.take_raw()?;
-                    let is_removed = matches!(escaped, '`' | '\\' | '$');
-                    if !is_removed && !(in_quotes && escaped == '"') {
-                        inner.push('\\');
-                    }
-                    inner.push(escaped);
-                }
-                other => inner.push(other),
-            }
-        }
-        word.is_expanded = true;
-        self.is_beyond_plain();
-        self.read_apart(&inner, |reader| reader.list(End::Text))
-    }
-
-    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
-        if self.depth >= DEPTH_MAX {
-            return None;
-        }
-        self.depth += 1;
-        read(self)?;
-        self.depth -= 1;
-        Some(())
-    }
-
-    fn read_apart(
-        &mut self,
-        text: &[char],
-        read: impl FnOnce(&mut Reader<'_>) -> Option<()>,
-    ) -> Option<()> {
-        if self.depth >= DEPTH_MAX {
-            return None;
-        }
-        let mut inner = Reader::new(text, self.depth + 1);
-        read(&mut inner)?;
-        self.script.is_plain &= inner.script.is_plain;
-        self.script.commands.append(&mut inner.script.commands);
-        Some(())
-    }
-
-    /// `<<` or `<<-` and the delimiter. Only plain delimiters are known for sure.
-    fn here_document(&mut self) -> Option<()> {
-        let strips_tabs = self.take_if('-');
-        self.skip_blanks();
-        let quote = match self.raw()? {
-            it @ ('\'' | '"') => Some(it),
-            _ => None,
-        };
-        self.at += usize::from(quote.is_some());
-        let mut delimiter = String::new();
-        while let Some(next) = self.raw() {
-            if !(next.is_ascii_alphanumeric() || matches!(next, '_' | '-' | '.' | '!')) {
-                break;
-            }
-            delimiter.push(next);
-            self.at += 1;
-        }
-        if quote.is_some() && self.take_raw() != quote {
-            return None;
-        }
-        let ends = matches!(
-            self.raw(),
-            None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
-        );
-        if delimiter.is_empty() || !ends {
-            return None;
-        }
-        let is_quoted = quote.is_some();
-        self.here_documents.push(HereDocument { delimiter, is_quoted, strips_tabs });
-        Some(())
-    }
-
-    /// The bodies of the line's here-documents, at the beginning of the next line.
-    fn here_document_bodies(&mut self) -> Option<()> {
-        for document in core::mem::take(&mut self.here_documents) {
-            let mut body = Vec::new();
-            loop {
-                // Without its delimiter a body goes on to the end of the text in some shells only.
-                let rest = self.text.get(self.at..).filter(|it| !it.is_empty())?;
-                let line_end = rest.iter().position(|it| *it == '\n').unwrap_or(rest.len());
-                let line = rest.get(..line_end)?;
-                self.at = (self.at + line_end + 1).min(self.text.len());
-                let tabs = line.iter().take_while(|it| document.strips_tabs && **it == '\t').count();
-                if line.iter().skip(tabs).copied().eq(document.delimiter.chars()) {
-                    break;
-                }
-                // A continued line is compared with the delimiter as a whole.
-                if !document.is_quoted && line.ends_with(&['\\']) {
-                    return None;
-                }
-                body.extend_from_slice(line);
-                body.push('\n');
-            }
-            if !document.is_quoted {
-                self.read_apart(&body, Reader::expansions)?;
-            }
-        }
-        Some(())
-    }
-
-    /// The expansions in a text that is otherwise data.
-    fn expansions(&mut self) -> Option<()> {
-        let mut word = Word::default();
-        while let Some(next) = self.raw() {
-            match next {
-                '\\' => self.at += 2,
-                '`' => self.backquoted(&mut word, false)?,
-                '$' => self.dollar(&mut word, true)?,
-                _ => self.at += 1,
-            }
-        }
-        Some(())
-    }
+/// What ends a word when it is not quoted.
+fn is_word_end(it: char) -> bool {
+    matches!(it, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
 }
 
 /// Whether `=` after it makes an assignment: a name, perhaps with an index, perhaps with a `+`.

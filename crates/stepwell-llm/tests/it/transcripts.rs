@@ -83,7 +83,8 @@ fn every_stream_of_vllm_is_understood() {
         if let Ok(answer) = &answer {
             assert_eq!((&content_seen, &reasoning_seen), (&answer.content, &answer.reasoning));
         }
-        let _ = writeln!(report, "{}: {}", name.trim_end_matches(".response.txt"), summary(&answer));
+        let _ =
+            writeln!(report, "{}: {}", name.trim_end_matches(".response.txt"), summary(&answer));
     }
     insta::assert_snapshot!("streams", report);
 }
@@ -100,7 +101,8 @@ fn every_whole_answer_of_vllm_is_understood() {
         }
         let body = std::str::from_utf8(body).unwrap();
         let answer = Assembler::whole(body, &mut |_: ModelChunk| {});
-        let _ = writeln!(report, "{}: {}", name.trim_end_matches(".response.txt"), summary(&answer));
+        let _ =
+            writeln!(report, "{}: {}", name.trim_end_matches(".response.txt"), summary(&answer));
     }
     insta::assert_snapshot!("whole", report);
 }

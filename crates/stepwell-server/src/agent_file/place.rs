@@ -47,7 +47,7 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
 }
 
 /// What to say about a name that is not one of `known`: the one that was meant, or all of them.
-pub(super) fn meant(wrong: &str, known: &[&str]) -> String {
+pub(crate) fn meant(wrong: &str, known: &[&str]) -> String {
     if let Some(close) = closest(wrong, known) {
         return format!("did you mean `{close}`?");
     }
@@ -57,6 +57,15 @@ pub(super) fn meant(wrong: &str, known: &[&str]) -> String {
         [] => "there is none".into(),
         all => format!("there is `{}`", all.join("`, `")),
     }
+}
+
+/// [`meant`] as a sentence, for more to follow.
+pub(crate) fn meant_sentence(wrong: &str, known: &[&str]) -> String {
+    let mut text = meant(wrong, known);
+    if !text.ends_with('?') {
+        text.push('.');
+    }
+    text
 }
 
 /// Letters that may differ, for each so many letters of the name.

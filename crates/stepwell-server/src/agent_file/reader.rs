@@ -86,9 +86,9 @@ impl<'a> Section<'a> {
         self.reader
     }
 
-    /// Whether the table is there at all.
-    pub(super) fn is_there(&self) -> bool {
-        self.table.is_some()
+    /// Whether `key` is there, well or not.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
     }
 
     /// Where `key` stands, for problems that are found later; the table's place when it is missing.

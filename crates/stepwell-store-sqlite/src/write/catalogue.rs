@@ -61,10 +61,10 @@ pub(crate) fn beat(conn: &Connection, node: &str, now: TimestampMs) -> rusqlite:
     if is_known {
         return Ok(());
     }
-    conn.execute("INSERT INTO nodes (node, seen_at) VALUES (?1, ?2)", params![
-        node,
-        to_sql(now.0)
-    ])?;
+    conn.execute(
+        "INSERT INTO nodes (node, seen_at) VALUES (?1, ?2)",
+        params![node, to_sql(now.0)],
+    )?;
     conn.execute(
         "DELETE FROM nodes WHERE node IN
          (SELECT node FROM nodes ORDER BY seen_at DESC, node DESC LIMIT -1 OFFSET ?1)",

@@ -64,7 +64,10 @@ impl Writer {
                 self.bound_wal();
             }
             Err(failure) if group.len() > 1 && self.conn.is_some() => {
-                tracing::warn!("a group of {} writes failed, each is tried alone: {failure}", group.len());
+                tracing::warn!(
+                    "a group of {} writes failed, each is tried alone: {failure}",
+                    group.len()
+                );
                 for job in group.drain(..) {
                     let mut alone = vec![job];
                     let outcome = self.commit(&mut alone);
@@ -75,11 +78,7 @@ impl Writer {
         }
     }
 
-    fn answer_all(
-        &self,
-        group: &mut Vec<Box<dyn Job>>,
-        outcome: Result<(), rusqlite::Error>,
-    ) {
+    fn answer_all(&self, group: &mut Vec<Box<dyn Job>>, outcome: Result<(), rusqlite::Error>) {
         for job in group.drain(..) {
             let outcome = match &outcome {
                 Ok(()) => Ok(()),
@@ -102,7 +101,7 @@ impl Writer {
             snapshots.iter().try_for_each(|it| it.write(conn))
         });
         match &outcome {
-            Err(error) if error::breaks_connection(error) => {
+            Err(error) if error::breaks_connection(error) || !conn.is_autocommit() => {
                 tracing::warn!("the write connection is opened anew: {error}");
             }
             Ok(()) | Err(_) => self.conn = Some(conn),
@@ -140,8 +139,11 @@ fn transact(
     run(conn, "BEGIN IMMEDIATE")?;
     let outcome = work(conn).and_then(|()| run(conn, "COMMIT"));
     // Some errors end the transaction by themselves.
-    if outcome.is_err() && !conn.is_autocommit() {
-        run(conn, "ROLLBACK")?;
+    if outcome.is_err()
+        && !conn.is_autocommit()
+        && let Err(error) = run(conn, "ROLLBACK")
+    {
+        tracing::warn!("a failed transaction could not be rolled back: {error}");
     }
     outcome
 }

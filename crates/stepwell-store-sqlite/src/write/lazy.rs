@@ -40,13 +40,7 @@ impl Snapshot {
             "INSERT OR REPLACE INTO snapshots (session, seq, version, bytes, state)
              VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![
-            found.key,
-            to_sql(seq.0),
-            version,
-            to_sql(self.bytes as u64),
-            self.data
-        ])
+        .execute(params![found.key, to_sql(seq.0), version, to_sql(self.bytes as u64), self.data])
         .map(|_| ())
     }
 }

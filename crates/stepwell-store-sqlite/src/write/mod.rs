@@ -23,6 +23,7 @@ pub(crate) use group::Writer;
 pub(crate) use job::{Job, Pending};
 pub(crate) use lazy::Snapshot;
 pub(crate) use sessions::{ClaimDue, Write, append, claim, claim_due, create, quarantine};
+pub(crate) use wal::KEPT_BYTES as KEPT_LOG_BYTES;
 
 /// Writes that may wait for the writer. Callers wait beyond that: the bound keeps a slow disk from
 /// filling the memory.

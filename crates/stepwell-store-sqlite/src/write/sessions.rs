@@ -9,7 +9,7 @@ use stepwell_ports::{AppendError, Claim, StoreError};
 
 use crate::blob::StoredBlob;
 use crate::error::About;
-use crate::rows::{self, labels_text, number, question_name, to_sql};
+use crate::rows::{self, is_busy, labels_text, number, question_name, to_sql};
 
 /// An append with its payloads compressed.
 #[derive(Debug)]
@@ -43,12 +43,6 @@ pub(crate) fn find(
             })
         })
         .optional()
-}
-
-/// Whether a session with this status is written at each of its steps. A choice of index, nothing
-/// else: such rows stay out of the sorted indexes.
-fn is_busy(status: Status) -> bool {
-    matches!(status, Status::Thinking | Status::ExecutingTools)
 }
 
 /// Creates a session, or says which one the client's key belongs to.
@@ -161,11 +155,7 @@ const UPDATE_TURNED: &str = "UPDATE sessions SET status = ?2, head = ?3, step = 
      updated_at = ?9, agent = ?10, agent_version = ?11, labels = ?12, title = ?13, explain = ?14, \
      wake_at = ?15, busy = 1 - busy WHERE key = ?1";
 
-fn update_row(
-    conn: &Connection,
-    found: FoundSession,
-    prepared: &Prepared,
-) -> rusqlite::Result<()> {
+fn update_row(conn: &Connection, found: FoundSession, prepared: &Prepared) -> rusqlite::Result<()> {
     let row: &SessionRow = &prepared.row;
     let is_steady = is_busy(row.status) == found.is_busy;
     let mut statement =

@@ -11,7 +11,7 @@ const CHECKPOINT_PAGES: i32 = 1_024;
 
 /// Bytes that the log file keeps when it starts again from its beginning. Rewriting it in place is
 /// faster than growing it; what a long reader made it grow beyond this is given back.
-pub(crate) const KEPT_BYTES: u64 = 2 * CHECKPOINT_PAGES as u64 * PAGE_BYTES as u64;
+pub(crate) const KEPT_BYTES: i64 = 2 * CHECKPOINT_PAGES as i64 * PAGE_BYTES as i64;
 
 /// When to look at the log again.
 #[derive(Debug)]

@@ -15,6 +15,8 @@ pub(crate) enum PathError {
     Empty,
     #[error("the path holds a NUL character, which no file name can; remove it")]
     Nul,
+    #[error("the path has {bytes} bytes, more than the {max} a path may have; use a shorter one")]
+    TooLong { bytes: usize, max: usize },
     #[error("`{0}`: `~` is not expanded here; give a path relative to the workspace")]
     Tilde(String),
     #[error(

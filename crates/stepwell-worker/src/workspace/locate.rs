@@ -18,6 +18,10 @@ use crate::text::shown_path;
 /// As many links as Linux itself follows in one path.
 const LINKS_MAX: u32 = 40;
 
+/// The longest path that the system takes at once. Going name by name could make deeper folders, but
+/// no other program could reach them.
+const PATH_BYTES_MAX: usize = 4096;
+
 /// What to do about folders on the way that do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnMissing {
@@ -135,6 +139,9 @@ pub(super) fn locate(
     }
     if path.contains('\0') {
         return Err(PathError::Nul);
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(PathError::TooLong { bytes: path.len(), max: PATH_BYTES_MAX });
     }
     if path == "~" || path.starts_with("~/") {
         return Err(PathError::Tilde(path.to_owned()));

@@ -138,6 +138,7 @@ async fn other_wrong_paths_get_an_answer_that_helps() {
         ("loop-a/x", "symbolic links"),
         ("inside/a.txt/x", "not a folder"),
         (&"n".repeat(300), "File name too long"),
+        (&"n/".repeat(3000), "more than the 4096"),
     ] {
         for (tool, arguments) in calls_with(path) {
             let message = bench.refusal(tool, arguments).await;

@@ -16,7 +16,6 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -26,20 +25,25 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 
 use super::environment::PATH_DEFAULT;
-use super::marked::{VARIABLE, new_mark, signal_outside};
+use super::marked::{Mark, VARIABLE, is_group_alive};
 
 /// Signals that end the command must not end its guard, which has to see the pipe's end. It looks
-/// for marked processes until there is none, because those not yet killed may start others; a
-/// process stuck in the kernel ends the looking. Without `/proc` or `grep` only the group is killed.
-/// `$1` is the mark, which is in no environment of the guard's own.
+/// for marked processes until there was none five times: those not yet killed may start others, and
+/// one that becomes another program has no environment for a moment. A process that is stuck in the
+/// kernel ends the looking. Without `/proc` or `grep` only the group is killed. `$1` is the mark,
+/// which is in no environment of the guard's own.
 const GUARD: &str = "trap '' HUP INT QUIT TERM
 read -r _
-for round in 1 2 3 4 5 6 7 8 9; do
+round=0; quiet=0
+while [ $quiet -lt 5 ] && [ $round -lt 50 ]; do
+  round=$((round + 1))
   files=$(grep -ls -e \"$1\" /proc/[0-9]*/environ)
-  [ -n \"$files\" ] || break
-  for file in $files; do
-    pid=${file#/proc/}; kill -9 \"${pid%/environ}\"
-  done
+  if [ -n \"$files\" ]; then
+    quiet=0
+    for file in $files; do pid=${file#/proc/}; kill -9 \"${pid%/environ}\"; done
+  else
+    quiet=$((quiet + 1)); sleep 0.02
+  fi
 done
 kill -9 0";
 /// Handles that this process got from its own parent and did not mark are closed, as far as a
@@ -70,7 +74,7 @@ pub(super) struct CommandLine<'call> {
 #[derive(Debug)]
 pub(super) struct Group {
     id: Pid,
-    mark: String,
+    mark: Mark,
     guard: Child,
     command: Child,
     /// Never written to: its end is the signal.
@@ -81,7 +85,7 @@ pub(super) struct Group {
 impl Group {
     /// Starts the command; its standard output and error come out of one pipe, in order.
     pub(super) async fn start(line: &CommandLine<'_>) -> io::Result<(Self, Receiver)> {
-        let mark = new_mark();
+        let mark = Mark::new_value();
         let mut guard = Command::new(line.shell)
             .args(["-c", GUARD, "sh", &mark])
             .env_clear()
@@ -110,6 +114,7 @@ impl Group {
             .spawn()?;
         let gate = command.stdin.take();
         let id = Pid::from_raw(id);
+        let mark = Mark::new(mark, id);
         let group = Self { id, mark, guard, command, _guard_input: guard_input, is_killed: false };
         if let Some(mut gate) = gate {
             // If it is dead already, its exit status tells.
@@ -146,10 +151,21 @@ impl Group {
         let _ = killpg(self.id, signal);
     }
 
-    async fn signal_outside(&self, signal: Signal) -> usize {
+    async fn signal_outside(&self, signal: Signal) {
         let (mark, id) = (self.mark.clone(), self.id);
-        let look = tokio::task::spawn_blocking(move || signal_outside(&mark, id, signal));
-        look.await.unwrap_or_default()
+        let look = tokio::task::spawn_blocking(move || mark.signal_outside(id, signal));
+        // It fails only while the runtime shuts down; the guard then does what is left.
+        drop(look.await);
+    }
+
+    /// Kills what left the group; whether anything is still there, in the group or out of it.
+    async fn kill_rest(&self) -> bool {
+        let (mark, id) = (self.mark.clone(), self.id);
+        let look = tokio::task::spawn_blocking(move || {
+            let may_be_more = mark.signal_outside(id, Signal::SIGKILL);
+            may_be_more || is_group_alive(id)
+        });
+        look.await.unwrap_or(false)
     }
 
     /// Kills what is left and waits until it is gone. None as the command's status means that it
@@ -175,11 +191,11 @@ impl Group {
         let group = Pid::from_raw(-self.id.as_raw());
         let mut pause = GONE_PAUSE_FIRST;
         for _ in 0..GONE_LOOKS {
-            let outside = self.signal_outside(Signal::SIGKILL).await;
+            let is_alive = self.kill_rest().await;
             // Where this process is init itself, as in many containers, they are its to reap.
             let reap = || waitpid(group, Some(WaitPidFlag::WNOHANG)).ok()?.pid();
             while reap().is_some() {}
-            if outside == 0 && killpg(self.id, None) == Err(Errno::ESRCH) {
+            if !is_alive {
                 return true;
             }
             sleep(pause).await;
@@ -296,14 +312,17 @@ mod tests {
     #[tokio::test]
     async fn finishing_ends_what_left_the_group() {
         for shell in SHELLS {
-            let command = "setsid sh -c 'echo $$; exec sleep 83.1' & sleep 83.2";
-            let (group, mut output) = start(shell, command).await;
-            let escaped = Pid::from_raw(read_line(&mut output).await.parse().unwrap());
-            group.finish().await.unwrap();
-            read_to_end(&mut output).await;
-            let state =
-                std::fs::read_to_string(format!("/proc/{escaped}/stat")).unwrap_or_default();
-            assert!(state.is_empty() || state.contains(") Z "), "{shell}: {state}");
+            for command in [
+                "setsid sleep 83.1 & exit",
+                "(setsid sh -c 'sleep 83.2 & sleep 83.3' &)",
+                "timeout 60 sleep 83.4 & nohup sleep 83.5 & exit",
+            ] {
+                let (mut group, mut output) = start(shell, command).await;
+                timeout(PATIENCE, group.command_ended()).await.expect(command);
+                group.finish().await.unwrap();
+                let end = timeout(PATIENCE, output.read_to_end(&mut Vec::new())).await;
+                assert!(end.is_ok(), "{shell}: {command}");
+            }
         }
     }
 

@@ -1,0 +1,81 @@
+//! Values that need more than one word of checking.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use stepwell_proto::v1::SessionStatus;
+
+use crate::view::json::status_name;
+
+/// `key=value`.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, for example team=core".to_owned()),
+    }
+}
+
+/// `127.0.0.1:7171`; `localhost` stands for this machine.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:")
+        && let Ok(port) = port.parse()
+    {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| {
+        "write IP:PORT, for example 127.0.0.1:7171, [::1]:7171, or 0.0.0.0:7171 for all networks"
+            .to_owned()
+    })
+}
+
+/// Every status that a session can have, by the names of `--json`.
+pub(super) fn status_names() -> Vec<String> {
+    all_statuses().map(status_name).collect()
+}
+
+/// The status of that name.
+pub(crate) fn status_of(name: &str) -> Option<SessionStatus> {
+    all_statuses().find(|status| status_name(*status) == name)
+}
+
+fn all_statuses() -> impl Iterator<Item = SessionStatus> {
+    // 0 is "unspecified"; the numbers of the proto have no gaps.
+    (1..).map_while(|number| SessionStatus::try_from(number).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_key_and_value() {
+        assert_eq!(label("a=b=c").unwrap(), ("a".into(), "b=c".into()));
+        assert_eq!(label("a=").unwrap(), ("a".into(), String::new()));
+        for wrong in ["", "a", "=b"] {
+            assert!(label(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_ip_and_port() {
+        for (text, address_text) in [
+            ("127.0.0.1:7171", "127.0.0.1:7171"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(address(text).unwrap().to_string(), address_text);
+        }
+        for wrong in ["7171", ":7171", "localhost", "host:80", "http://127.0.0.1:1"] {
+            assert!(address(wrong).unwrap_err().contains("127.0.0.1:7171"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_status_has_a_name_that_leads_back() {
+        let names = status_names();
+        assert_eq!(names.len(), 12);
+        for name in names {
+            assert_eq!(status_of(&name).map(status_name), Some(name));
+        }
+        assert_eq!(status_of("unspecified"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Arguments of the commands about sessions.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
+
+use super::parse::{label, status_names};
+use crate::complete;
+
+/// Who acts, for the history.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Actor {
+    /// Your name in the history [default: $STEPWELL_USER, or $USER]
+    #[arg(long = "by", value_name = "NAME")]
+    pub(crate) by: Option<String>,
+}
+
+/// One session.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionArg {
+    /// Id of the session; its beginning is enough
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) id: String,
+}
+
+/// Until when `submit --wait` waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitUntil {
+    /// Until the session is over; says how to approve when it waits for that
+    End,
+    /// Until the session is over or waits for a person
+    Person,
+}
+
+/// Arguments of `submit`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  stepwell submit --agent coder \"Fix the failing test\" --wait
+  stepwell submit --agent ./coder.toml - < task.md
+  stepwell submit --agent coder@3 --key nightly-2026-07-30 \"Check the links\" --json
+
+With --wait the exit code tells the outcome: see `stepwell --help`.")]
+pub(crate) struct SubmitArgs {
+    /// The task in words; `-` (or nothing, behind a pipe) reads it from stdin
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// A file with an agent definition, or the name of a stored agent, or NAME@VERSION
+    #[arg(long, value_name = "FILE|NAME", env = "STEPWELL_AGENT", add = ArgValueCompleter::new(complete::agents_and_files))]
+    pub(crate) agent: Option<String>,
+    /// Name for lists; the first line of the task when not given
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// Put a label on the session; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Your own key for this task: the same key never starts a second session
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Follow the session and exit by its outcome; `--wait=person` also ends when it waits for a person
+    #[arg(long, value_enum, value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
+    pub(crate) wait: Option<WaitUntil>,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LsArgs {
+    /// Only with this status; may be given more than once, or with commas
+    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(status_names()))]
+    pub(crate) statuses: Vec<String>,
+    /// Only those that wait for a person
+    #[arg(long, short = 'p', conflicts_with = "statuses")]
+    pub(crate) needs_person: bool,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::agents))]
+    pub(crate) agent: Option<String>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Only when the title contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// At most so many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// All of them
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EventsArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// Only events after this one
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// Put large payloads into the lines, not only their addresses and beginnings
+    #[arg(long)]
+    pub(crate) whole: bool,
+}
+
+/// Arguments of `tail`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// Go on with what happens next, with live tokens and output, until the session is over
+    #[arg(long, short = 'f')]
+    pub(crate) follow: bool,
+    /// So many events of the past
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub(crate) lines: u64,
+    /// All events after this one, instead of the last N
+    #[arg(long, value_name = "SEQ", conflicts_with = "lines")]
+    pub(crate) after: Option<u64>,
+    /// With --json and -f: also print the live pieces
+    #[arg(long, requires = "follow")]
+    pub(crate) live: bool,
+}
+
+/// Arguments of `send`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// What to say; `-` reads it from stdin
+    pub(crate) text: String,
+    /// The question it answers (a call id, for example 3.1); the oldest open one when not given
+    #[arg(long, value_name = "CALL")]
+    pub(crate) answers: Option<String>,
+    /// Your own key for this message: the same key is taken once
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+}
+
+/// Arguments of `pause`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+}

@@ -1,0 +1,399 @@
+//! `doctor`: looks at everything a server needs, and says what to do about what is wrong.
+//!
+//! Invariant: it only looks. No folder, store or file is made.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
+use serde::{Deserialize, Serialize};
+use stepwell_proto::v1::ListWorkersRequest;
+use stepwell_store_sqlite::{OpenError, SqliteStore};
+use tokio::net::TcpListener;
+
+use super::Context;
+use crate::args::DoctorArgs;
+use crate::client::Client;
+use crate::config::DoctorSettings;
+use crate::exit::Exit;
+use crate::out::Tone;
+use crate::view::{visible, when};
+
+/// Below this a store soon stops writing.
+const FREE_BYTES_MIN: u64 = 100_000_000;
+/// Below this somebody should look.
+const FREE_BYTES_LOW: u64 = 1_000_000_000;
+/// How long a model server may take to list its models.
+const MODEL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Header in which a server says its release.
+const RELEASE_HEADER: &str = "stepwell-version";
+/// So many models are named.
+const MODELS_NAMED_MAX: usize = 5;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Health {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    check: &'static str,
+    status: Health,
+    message: String,
+    /// What to do about it; empty when nothing is to do.
+    next: String,
+}
+
+impl Finding {
+    fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, status: Health::Ok, message: message.into(), next: String::new() }
+    }
+
+    fn warn(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, status: Health::Warn, message: message.into(), next: next.into() }
+    }
+
+    fn fail(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, status: Health::Fail, message: message.into(), next: next.into() }
+    }
+}
+
+/// `doctor`.
+pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<Exit> {
+    let settings = context.config.doctor(args)?;
+    let mut worst = Health::Ok;
+    let mut show = |finding: Finding| {
+        worst = worst.max(finding.status);
+        print(context, &finding)
+    };
+    show(config(context))?;
+    show(data_folder(&settings.data))?;
+    if let Some(finding) = store(&settings.data) {
+        show(finding)?;
+    }
+    show(disk(&settings.data))?;
+    let client = Client::connect(&context.server).await;
+    show(port(settings.listen, client.is_ok()).await)?;
+    match client {
+        Ok(client) => {
+            for finding in server(&client).await {
+                show(finding)?;
+            }
+        }
+        Err(refusal) => show(Finding::warn(
+            "server",
+            refusal.message,
+            "start one when everything else is well",
+        ))?,
+    }
+    show(model(&settings).await)?;
+    Ok(if worst == Health::Fail { Exit::Error } else { Exit::Ok })
+}
+
+fn print(context: &Context, finding: &Finding) -> anyhow::Result<()> {
+    let out = context.out;
+    if out.is_json {
+        return out.json(finding);
+    }
+    let (word, tone) = match finding.status {
+        Health::Ok => ("ok  ", Tone::Good),
+        Health::Warn => ("warn", Tone::Attention),
+        Health::Fail => ("fail", Tone::Bad),
+    };
+    let message = visible::brief(&finding.message);
+    out.line(&format!("{}  {:8} {message}", out.paint.tone(tone, word), finding.check))?;
+    if !finding.next.is_empty() {
+        out.line(&format!("{:15}-> {}", "", visible::brief(&finding.next)))?;
+    }
+    Ok(())
+}
+
+fn config(context: &Context) -> Finding {
+    match &context.config.path {
+        Some(path) => Finding::ok("config", path.display().to_string()),
+        None => Finding::ok("config", "no config file, the defaults are used"),
+    }
+}
+
+/// The folder, or the nearest one above it that exists.
+fn existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|it| it.exists()).unwrap_or_else(|| Path::new("."))
+}
+
+fn data_folder(folder: &Path) -> Finding {
+    let shown = folder.display();
+    let place = existing(folder);
+    if folder.exists() && !folder.is_dir() {
+        let next = "choose another one with --data, or move the file away";
+        return Finding::fail("data", format!("{shown} is no folder"), next);
+    }
+    if let Err(error) = access(place, AccessFlags::W_OK | AccessFlags::X_OK) {
+        let message = format!("{} is not writable: {}", place.display(), error.desc());
+        return Finding::fail("data", message, "give this user the right to write there, or choose --data");
+    }
+    if place == folder {
+        Finding::ok("data", format!("{shown} is there and writable"))
+    } else {
+        Finding::ok("data", format!("{shown} is not there yet; `stepwell serve` makes it"))
+    }
+}
+
+/// `None` when there is no store yet.
+fn store(folder: &Path) -> Option<Finding> {
+    match SqliteStore::open_read_only(folder) {
+        Ok(_) => Some(Finding::ok("store", "readable, with the schema of this release")),
+        Err(OpenError::NoStore { .. }) => None,
+        Err(error @ OpenError::Older { .. }) => {
+            Some(Finding::warn("store", error.to_string(), "nothing by hand"))
+        }
+        Err(error @ OpenError::Newer { .. }) => {
+            Some(Finding::fail("store", error.to_string(), "install that release"))
+        }
+        Err(error) => {
+            let next = "restore the folder from a backup, or choose another one with --data";
+            Some(Finding::fail("store", error.to_string(), next))
+        }
+    }
+}
+
+fn disk(folder: &Path) -> Finding {
+    let place = existing(folder);
+    match statvfs(place) {
+        Ok(disk) => {
+            let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+            free_space(place, free)
+        }
+        Err(error) => Finding::warn(
+            "disk",
+            format!("the room at {} is not known: {}", place.display(), error.desc()),
+            "look yourself: df -h",
+        ),
+    }
+}
+
+fn free_space(place: &Path, free: u64) -> Finding {
+    let message = format!("{} free at {}", when::bytes(free), place.display());
+    let next = "make room: when the disk is full, sessions wait";
+    match free {
+        _ if free < FREE_BYTES_MIN => Finding::fail("disk", message, next),
+        _ if free < FREE_BYTES_LOW => Finding::warn("disk", message, next),
+        _ => Finding::ok("disk", message),
+    }
+}
+
+async fn port(listen: SocketAddr, server_answers: bool) -> Finding {
+    match TcpListener::bind(listen).await {
+        Ok(_) => Finding::ok("port", format!("{listen} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            // Something there speaks our protocol.
+            let ours = Client::connect(&format!("http://{listen}")).await;
+            let is_ours = server_answers
+                && match ours {
+                    Ok(client) => {
+                        client.agents().list_workers(ListWorkersRequest {}).await.is_ok()
+                    }
+                    Err(_) => false,
+                };
+            if is_ours {
+                Finding::ok("port", format!("a Stepwell server listens on {listen}"))
+            } else {
+                let message = format!("{listen} is in use by another program");
+                Finding::fail("port", message, "stop it, or choose another address with --listen")
+            }
+        }
+        Err(error) => Finding::fail(
+            "port",
+            format!("cannot listen on {listen}: {error}"),
+            "choose an address of this machine with --listen",
+        ),
+    }
+}
+
+async fn server(client: &Client) -> Vec<Finding> {
+    let address = client.server();
+    let response = match client.agents().list_workers(ListWorkersRequest {}).await {
+        Ok(response) => response,
+        Err(status) => {
+            let message = client.refusal(&status).message;
+            return vec![Finding::fail("server", message, "look at the server's log")];
+        }
+    };
+    let release = response.metadata().get(RELEASE_HEADER).and_then(|it| it.to_str().ok());
+    let own = env!("CARGO_PKG_VERSION");
+    let answered = match release {
+        None => Finding::ok("server", format!("{address} answers")),
+        Some(release) if release == own => {
+            Finding::ok("server", format!("{address} answers, release {release}"))
+        }
+        Some(release) => Finding::warn(
+            "server",
+            format!("{address} is release {release}, this command is {own}"),
+            "use the same release on both sides",
+        ),
+    };
+    let workers = response.into_inner().workers;
+    let connected = if workers.is_empty() {
+        let next = "start one: stepwell worker, or serve without --no-worker";
+        Finding::warn("worker", "none is connected: tools wait", next)
+    } else {
+        let names: Vec<&str> = workers.iter().map(|worker| worker.name.as_str()).collect();
+        Finding::ok("worker", format!("connected: {}", names.join(", ")))
+    };
+    vec![answered, connected]
+}
+
+async fn model(settings: &DoctorSettings) -> Finding {
+    let Some(url) = &settings.model_url else {
+        return Finding::warn(
+            "model",
+            "no model server is configured",
+            "each agent must name one, or: stepwell serve --model-url URL",
+        );
+    };
+    let key = match &settings.api_key_env {
+        None => None,
+        Some(name) => match std::env::var(name) {
+            Ok(key) if !key.is_empty() => Some(key),
+            _ => {
+                let message = format!("the key for {url} is missing: {name} is not set");
+                return Finding::fail("model", message, format!("export {name}=…"));
+            }
+        },
+    };
+    match list_models(url, key.as_deref()).await {
+        Ok(models) => models_found(url, &models, settings.model.as_deref()),
+        Err((message, next)) => Finding::fail("model", message, next),
+    }
+}
+
+fn models_found(url: &str, models: &[String], wanted: Option<&str>) -> Finding {
+    let mut named = models.iter().take(MODELS_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if models.len() > MODELS_NAMED_MAX {
+        named.push_str(", …");
+    }
+    match wanted {
+        Some(wanted) if !models.iter().any(|it| it == wanted) => Finding::warn(
+            "model",
+            format!("{url} answers, but has no model {wanted}: it has {named}"),
+            "set the name of one of these: stepwell serve --model NAME",
+        ),
+        Some(wanted) => Finding::ok("model", format!("{url} serves {wanted}")),
+        None => Finding::ok("model", format!("{url} serves {named}")),
+    }
+}
+
+#[derive(Deserialize)]
+struct Models {
+    data: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    id: String,
+}
+
+/// Names of the models, or what is wrong and what to do.
+async fn list_models(url: &str, key: Option<&str>) -> Result<Vec<String>, (String, &'static str)> {
+    // Whoever installed a provider before keeps it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let address = format!("{}/models", url.trim_end_matches('/'));
+    let client = reqwest::Client::builder().timeout(MODEL_TIMEOUT).build();
+    let client = client.map_err(|error| (error.to_string(), "check the URL"))?;
+    let mut request = client.get(&address);
+    if let Some(key) = key {
+        request = request.bearer_auth(key);
+    }
+    let response = request.send().await.map_err(|error| {
+        let reason = innermost(&error);
+        (format!("no model server answers at {address} ({reason})"), "start it, or check the URL")
+    })?;
+    let status = response.status();
+    if !status.is_success() {
+        let next = match status.as_u16() {
+            401 | 403 => "check the key: --api-key-env NAME",
+            404 => "check the URL: it usually ends with /v1",
+            _ => "look at the log of the model server",
+        };
+        return Err((format!("{address} answers with {status}"), next));
+    }
+    let body = response.bytes().await;
+    let models = body.ok().and_then(|body| serde_json::from_slice::<Models>(&body).ok());
+    models.map(|models| models.data.into_iter().map(|it| it.id).collect()).ok_or_else(|| {
+        let message = format!("{address} answers, but not with a list of models");
+        (message, "check the URL: it usually ends with /v1")
+    })
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => innermost(cause),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_no_problem() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("a/b");
+        let finding = data_folder(&data);
+        assert_eq!(finding.status, Health::Ok);
+        assert!(finding.message.contains("serve"), "{finding:?}");
+        assert_eq!(store(&data), None);
+        assert!(!data.exists(), "doctor must not make the folder");
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_folder_is_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(data_folder(file.path()).status, Health::Fail);
+    }
+
+    #[test]
+    fn a_full_disk_is_noticed_before_it_is_full() {
+        for (free, status) in
+            [(50_000_000, Health::Fail), (500_000_000, Health::Warn), (5_000_000_000, Health::Ok)]
+        {
+            assert_eq!(free_space(Path::new("/"), free).status, status);
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_served_is_named_with_those_that_are() {
+        let models = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(models_found("u", &models, Some("a")).status, Health::Ok);
+        let finding = models_found("u", &models, Some("c"));
+        assert_eq!(finding.status, Health::Warn);
+        assert!(finding.message.contains("it has a, b"), "{finding:?}");
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_a_failure_unless_it_is_ours() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(port(address, false).await.status, Health::Fail);
+        drop(listener);
+        assert_eq!(port(address, false).await.status, Health::Ok);
+    }
+
+    #[tokio::test]
+    async fn a_model_server_that_is_not_there_names_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        drop(listener);
+        let (message, _) = list_models(&url, None).await.unwrap_err();
+        assert!(message.contains(&format!("{url}/models")), "{message}");
+        assert!(message.to_lowercase().contains("connection refused"), "{message}");
+    }
+}

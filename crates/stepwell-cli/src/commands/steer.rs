@@ -1,0 +1,86 @@
+//! `send`, `cancel`, `pause`, `resume`: what people say to a session.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use stepwell_proto::v1::{
+    CancelSessionRequest, PauseSessionRequest, ResumeSessionRequest, SendMessageRequest,
+};
+
+use super::submit::random_key;
+use super::{Context, actor, answer, text_or_stdin};
+use crate::args::{CancelArgs, PauseArgs, ResumeArgs, SendArgs};
+use crate::exit::Exit;
+
+/// Tries when the connection breaks: the key makes that safe.
+const TRIES: u32 = 3;
+const RETRY: Duration = Duration::from_millis(300);
+
+/// `send`.
+pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
+    let content = text_or_stdin(&args.text, "the message")?;
+    if content.trim().is_empty() {
+        bail!("the message is empty: say something, or leave the session as it is");
+    }
+    let request = SendMessageRequest {
+        session_id: args.session.id,
+        content,
+        answers_call_id: args.answers.unwrap_or_default(),
+        client_key: match args.key {
+            Some(key) => key,
+            None => random_key()?,
+        },
+        sent_by: actor(&args.actor)?,
+    };
+    let client = context.client().await?;
+    let mut tries = 1;
+    let response = loop {
+        match client.sessions().send_message(request.clone()).await {
+            Ok(response) => break response.into_inner(),
+            Err(status) => {
+                let refusal = client.refusal(&status);
+                if !refusal.is_broken || tries >= TRIES {
+                    return Err(refusal.into());
+                }
+                tries += 1;
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    context.acted(response.session.as_ref())
+}
+
+/// `cancel`.
+pub(super) async fn cancel(context: &Context, args: CancelArgs) -> anyhow::Result<Exit> {
+    let request = CancelSessionRequest {
+        session_id: args.session.id,
+        reason: args.reason.unwrap_or_default(),
+        requested_by: actor(&args.actor)?,
+    };
+    let client = context.client().await?;
+    let response = answer(&client, client.sessions().cancel_session(request).await)?;
+    context.acted(response.session.as_ref())
+}
+
+/// `pause`.
+pub(super) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<Exit> {
+    let request = PauseSessionRequest {
+        session_id: args.session.id,
+        reason: args.reason.unwrap_or_default(),
+        requested_by: actor(&args.actor)?,
+    };
+    let client = context.client().await?;
+    let response = answer(&client, client.sessions().pause_session(request).await)?;
+    context.acted(response.session.as_ref())
+}
+
+/// `resume`.
+pub(super) async fn resume(context: &Context, args: ResumeArgs) -> anyhow::Result<Exit> {
+    let request = ResumeSessionRequest {
+        session_id: args.session.id,
+        requested_by: actor(&args.actor)?,
+    };
+    let client = context.client().await?;
+    let response = answer(&client, client.sessions().resume_session(request).await)?;
+    context.acted(response.session.as_ref())
+}

@@ -1,0 +1,401 @@
+//! Events as lines that a person can read:
+//! `12:03:04  #17  tool_finished  shell 3.1 ok, 1.9 s: exit code 0 after 1.9 s`.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use stepwell_proto::v1::Event;
+
+use super::table::cut_end;
+use super::visible::brief;
+use super::when;
+use crate::out::{Paint, Tone};
+
+/// Column of the type, so that what follows it is aligned.
+const KIND_COLUMNS: usize = 18;
+/// Room for words when there is no terminal to fit.
+const PREVIEW_COLUMNS: usize = 160;
+/// Least room for words on a narrow terminal; the line wraps there.
+const PREVIEW_COLUMNS_MIN: usize = 24;
+
+/// Turns the events of one session into lines. Give it all events in order: it remembers which tool
+/// a call id stands for.
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    tools: BTreeMap<String, String>,
+    zone: TimeZone,
+    paint: Paint,
+    width: Option<usize>,
+}
+
+impl Narrator {
+    /// For one session, times in `zone`.
+    pub(crate) fn new(zone: TimeZone, paint: Paint, width: Option<usize>) -> Self {
+        Self { tools: BTreeMap::new(), zone, paint, width }
+    }
+
+    /// Reads an event without a line for it.
+    pub(crate) fn note(&mut self, event: &Event) {
+        self.remember(&body(event));
+    }
+
+    /// The line of the next event.
+    pub(crate) fn line(&mut self, event: &Event) -> String {
+        let body = body(event);
+        self.remember(&body);
+        let (tone, words) = self.words(event, &body);
+        let words = brief(&words);
+        let head =
+            format!("{}  #{:<4} ", when::clock(event.time_ms, &self.zone), event.seq);
+        let used = head.len() + KIND_COLUMNS + 1;
+        let room = self.width.map_or(PREVIEW_COLUMNS, |width| {
+            width.saturating_sub(used).max(PREVIEW_COLUMNS_MIN)
+        });
+        let kind = format!("{:KIND_COLUMNS$}", brief(&event.r#type));
+        let words = cut_end(&words, room);
+        let line = format!("{}{} {words}", self.paint.faint(head), self.paint.tone(tone, kind));
+        line.trim_end().to_owned()
+    }
+
+    /// The tool of a call, as far as its step was seen.
+    pub(crate) fn tool_of(&self, call_id: &str) -> Option<&str> {
+        self.tools.get(call_id).map(String::as_str)
+    }
+
+    fn remember(&mut self, body: &Value) {
+        for call in list(body, "tool_calls") {
+            self.tools.insert(text(call, "call_id").to_owned(), text(call, "name").to_owned());
+        }
+    }
+
+    /// `shell 3.1`, or only the call when its step was not seen.
+    fn call(&self, body: &Value) -> String {
+        let call_id = text(body, "call_id");
+        match self.tool_of(call_id) {
+            Some(tool) => format!("{tool} {call_id}"),
+            None => format!("call {call_id}"),
+        }
+    }
+
+    fn words(&self, event: &Event, body: &Value) -> (Tone, String) {
+        let by = person(&event.actor);
+        match event.r#type.as_str() {
+            "session_created" => (Tone::Strong, created(body, by)),
+            "model_requested" => (Tone::Faint, requested(body)),
+            "model_replied" => (Tone::Busy, replied(body)),
+            "model_failed" => (Tone::Bad, failed(body)),
+            "tool_scheduled" => (Tone::Faint, self.call(body) + &attempt(body)),
+            "tool_dispatched" => {
+                (Tone::Faint, format!("{}{} to worker {}", self.call(body), attempt(body), text(body, "worker")))
+            }
+            "tool_finished" => self.finished_tool(body),
+            "tool_lost" => (Tone::Bad, self.lost_tool(body)),
+            "tool_refused" => (
+                Tone::Attention,
+                format!("{} ({}): {}", self.call(body), text(body, "reason"), text(body, "message")),
+            ),
+            "approval_requested" => (Tone::Attention, self.asked(event, body)),
+            "approval_decided" => (Tone::Good, self.decided(body, by)),
+            "message_received" => (Tone::Strong, message(body, by)),
+            "timer_started" => (Tone::Faint, timer_started(event, body)),
+            "timer_fired" => (Tone::Faint, text(body, "timer").to_owned()),
+            "cancel_requested" | "pause_requested" | "resume_requested" => {
+                (Tone::Attention, with_reason(format!("by {by}"), text(body, "reason")))
+            }
+            "session_finished" => finished(body),
+            // Written by another release: better its JSON than nothing.
+            _ => (Tone::Plain, body.to_string()),
+        }
+    }
+
+    fn finished_tool(&self, body: &Value) -> (Tone, String) {
+        let outcome = text(body, "outcome");
+        let tone = if outcome == "ok" { Tone::Good } else { Tone::Bad };
+        let late = if flag(body, "late") { ", late: changes nothing" } else { "" };
+        let took = when::duration(number(body, "duration_ms"));
+        let call = self.call(body);
+        let output = gist(payload(body, "output"));
+        (tone, with_reason(format!("{call} {outcome}, {took}{late}"), &output))
+    }
+
+    fn lost_tool(&self, body: &Value) -> String {
+        let outcome =
+            if flag(body, "never_started") { "never started" } else { "outcome unknown" };
+        with_reason(format!("{}{}, {outcome}", self.call(body), attempt(body)), text(body, "reason"))
+    }
+
+    fn asked(&self, event: &Event, body: &Value) -> String {
+        let approval = format!("{}.{}", event.session_id, number(body, "approval_id"));
+        let call = self.call(body);
+        match text(body, "question") {
+            "what_happened" => format!("what became of {call}? stepwell resolve {approval}"),
+            _ => format!("may {call} run? stepwell approve {approval}"),
+        }
+    }
+
+    fn decided(&self, body: &Value, by: &str) -> String {
+        let changed = if body.get("arguments").is_some() { ", arguments changed" } else { "" };
+        let decision = text(body, "decision").replace('_', " ");
+        with_reason(format!("{decision}: {} by {by}{changed}", self.call(body)), text(body, "reason"))
+    }
+}
+
+fn created(body: &Value, by: &str) -> String {
+    let agent = body.get("agent").unwrap_or(&Value::Null);
+    let version = match number(agent, "version") {
+        0 => String::new(),
+        version => format!(" v{version}"),
+    };
+    format!("{} (agent {}{version}, by {by})", text(body, "title"), text(agent, "name"))
+}
+
+fn requested(body: &Value) -> String {
+    let size = when::bytes(number(body, "prompt_bytes"));
+    format!("step {}{}, prompt {size}", number(body, "step"), attempt(body))
+}
+
+fn replied(body: &Value) -> String {
+    let usage = body.get("usage").unwrap_or(&Value::Null);
+    let mut words = format!(
+        "step {}, {}, {} tokens",
+        number(body, "step"),
+        when::duration(number(body, "duration_ms")),
+        when::number(number(usage, "completion_tokens"))
+    );
+    let content = payload(body, "content");
+    if !content.trim().is_empty() {
+        words.push_str(": ");
+        words.push_str(content);
+    }
+    let calls: Vec<String> = list(body, "tool_calls")
+        .map(|call| format!("{} {}", text(call, "name"), payload(call, "arguments")))
+        .collect();
+    if !calls.is_empty() {
+        words.push_str(" -> ");
+        words.push_str(&calls.join("; "));
+    }
+    words
+}
+
+fn failed(body: &Value) -> String {
+    let status = match number(body, "http_status") {
+        0 => String::new(),
+        status => format!(" {status}"),
+    };
+    let endpoint = text(body, "endpoint");
+    let kind = text(body, "error");
+    format!("step {}{}, {kind}{status} at {endpoint}: {}", number(body, "step"), attempt(body), text(body, "message"))
+}
+
+fn message(body: &Value, by: &str) -> String {
+    let answers = match text(body, "answers") {
+        "" => String::new(),
+        call_id => format!(" (answers {call_id})"),
+    };
+    format!("{by}{answers}: {}", payload(body, "content"))
+}
+
+fn timer_started(event: &Event, body: &Value) -> String {
+    let due_ms = i64::try_from(number(body, "due_at")).unwrap_or(i64::MAX);
+    format!("{} {}", text(body, "timer"), when::relative(due_ms, event.time_ms))
+}
+
+fn finished(body: &Value) -> (Tone, String) {
+    let outcome = text(body, "outcome");
+    let tone = if outcome == "completed" { Tone::Good } else { Tone::Bad };
+    let limit = match text(body, "limit") {
+        "" => String::new(),
+        limit => format!(" ({limit})"),
+    };
+    (tone, with_reason(format!("{}{limit}", outcome.replace('_', " ")), text(body, "reason")))
+}
+
+fn with_reason(words: String, reason: &str) -> String {
+    if reason.is_empty() { words } else { format!("{words}: {reason}") }
+}
+
+/// The first attempt is not worth a word.
+fn attempt(body: &Value) -> String {
+    match number(body, "attempt") {
+        0 | 1 => String::new(),
+        attempt => format!(" (attempt {attempt})"),
+    }
+}
+
+/// What one line can say of an output: its last line when that is a note in brackets (how a command
+/// ended), else its first.
+fn gist(output: &str) -> String {
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let last = lines.next_back().unwrap_or(first);
+    let note = last.strip_prefix('[').and_then(|last| last.strip_suffix(']'));
+    note.unwrap_or(first).to_owned()
+}
+
+fn person(actor: &str) -> &str {
+    actor.strip_prefix("person:").unwrap_or(actor)
+}
+
+fn body(event: &Event) -> Value {
+    serde_json::from_str(&event.body_json).unwrap_or(Value::Null)
+}
+
+fn text<'a>(body: &'a Value, field: &str) -> &'a str {
+    body.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A text that may have been left in the blob table.
+fn payload<'a>(body: &'a Value, field: &str) -> &'a str {
+    match body.get(field) {
+        Some(Value::Object(blob)) => blob.get("preview").and_then(Value::as_str).unwrap_or_default(),
+        _ => text(body, field),
+    }
+}
+
+fn number(body: &Value, field: &str) -> u64 {
+    body.get(field).and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn flag(body: &Value, field: &str) -> bool {
+    body.get(field).and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn list<'a>(body: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+    body.get(field).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, body: &str) -> Event {
+        Event {
+            session_id: "01J".into(),
+            seq: 17,
+            time_ms: 43_384_000,
+            r#type: kind.into(),
+            schema: 1,
+            cause: 17,
+            actor: "person:ada".into(),
+            body_json: body.into(),
+        }
+    }
+
+    fn narrator(width: Option<usize>) -> Narrator {
+        let mut narrator = Narrator::new(TimeZone::UTC, Paint::NONE, width);
+        narrator.note(&event(
+            "model_replied",
+            r#"{"tool_calls":[{"call_id":"3.1","name":"shell"},{"call_id":"3.2","name":"read_file"}]}"#,
+        ));
+        narrator
+    }
+
+    #[track_caller]
+    fn says(kind: &str, body: &str, words: &str) {
+        let line = narrator(None).line(&event(kind, body));
+        assert_eq!(line, format!("12:03:04  #17   {kind:18} {words}").trim_end());
+    }
+
+    #[test]
+    fn events_about_the_model() {
+        says(
+            "session_created",
+            r#"{"title":"Fix it","agent":{"name":"coder","version":2}}"#,
+            "Fix it (agent coder v2, by ada)",
+        );
+        says(
+            "model_requested",
+            r#"{"step":3,"attempt":2,"prompt_bytes":12345}"#,
+            "step 3 (attempt 2), prompt 12.3 KB",
+        );
+        says(
+            "model_replied",
+            r#"{"step":3,"duration_ms":2100,"content":"I will\nlook","usage":{"prompt_tokens":1200,"completion_tokens":85},"tool_calls":[{"call_id":"3.1","name":"shell","arguments":"{\"command\":\"ls\"}"}]}"#,
+            r#"step 3, 2.1 s, 85 tokens: I will look -> shell {"command":"ls"}"#,
+        );
+        says(
+            "model_failed",
+            r#"{"step":3,"attempt":1,"endpoint":"http://h/v1","error":"rate_limited","message":"slow down","http_status":429}"#,
+            "step 3, rate_limited 429 at http://h/v1: slow down",
+        );
+    }
+
+    #[test]
+    fn events_about_tools_name_the_tool() {
+        says("tool_scheduled", r#"{"call_id":"3.2","attempt":1}"#, "read_file 3.2");
+        says(
+            "tool_dispatched",
+            r#"{"call_id":"3.1","attempt":2,"worker":"local"}"#,
+            "shell 3.1 (attempt 2) to worker local",
+        );
+        says(
+            "tool_finished",
+            r#"{"call_id":"3.1","attempt":1,"outcome":"ok","output":"a\nb\n[exit code 0 after 1.9 s]\n","duration_ms":1940}"#,
+            "shell 3.1 ok, 1.9 s: exit code 0 after 1.9 s",
+        );
+        says(
+            "tool_finished",
+            r#"{"call_id":"9.1","outcome":"error","output":{"blob":"x","bytes":99,"preview":"no such file\nx"},"late":true}"#,
+            "call 9.1 error, 0 ms, late: changes nothing: no such file",
+        );
+        says(
+            "tool_lost",
+            r#"{"call_id":"3.1","attempt":1,"reason":"lease ran out"}"#,
+            "shell 3.1, outcome unknown: lease ran out",
+        );
+        says(
+            "tool_refused",
+            r#"{"call_id":"3.1","reason":"denied","message":"not on a Friday"}"#,
+            "shell 3.1 (denied): not on a Friday",
+        );
+    }
+
+    #[test]
+    fn events_about_people() {
+        says(
+            "approval_requested",
+            r#"{"approval_id":17,"call_id":"3.1","question":"may_run"}"#,
+            "may shell 3.1 run? stepwell approve 01J.17",
+        );
+        says(
+            "approval_requested",
+            r#"{"approval_id":17,"call_id":"3.1","question":"what_happened"}"#,
+            "what became of shell 3.1? stepwell resolve 01J.17",
+        );
+        says(
+            "approval_decided",
+            r#"{"approval_id":17,"call_id":"3.1","decision":"approve_for_session","arguments":{}}"#,
+            "approve for session: shell 3.1 by ada, arguments changed",
+        );
+        says("message_received", r#"{"content":"go on","answers":"3.2"}"#, "ada (answers 3.2): go on");
+        says("pause_requested", r#"{"reason":"lunch"}"#, "by ada: lunch");
+        says("resume_requested", "{}", "by ada");
+    }
+
+    #[test]
+    fn events_about_time_and_the_end() {
+        says("timer_started", r#"{"timer":"model_retry","due_at":43387000}"#, "model_retry in 3 s");
+        says("timer_fired", r#"{"timer":"deadline","due_at":1}"#, "deadline");
+        says("session_finished", r#"{"outcome":"completed"}"#, "completed");
+        says(
+            "session_finished",
+            r#"{"outcome":"limit_reached","limit":"steps","reason":"100 steps"}"#,
+            "limit reached (steps): 100 steps",
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_shown_as_it_is() {
+        says("plan_changed", r#"{"a":1}"#, r#"{"a":1}"#);
+        says("tool_finished", "no json", "call  , 0 ms");
+    }
+
+    #[test]
+    fn a_line_fits_the_terminal_and_obeys_nothing() {
+        let long = format!("{{\"content\":\"\\u001b[2J{}\"}}", "x".repeat(300));
+        let line = narrator(Some(80)).line(&event("message_received", &long));
+        assert_eq!(super::super::table::columns_of(&line), 80);
+        assert!(line.contains("ada: <U+001B>[2Jxxx") && line.ends_with('…'), "{line}");
+    }
+}

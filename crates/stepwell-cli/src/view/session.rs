@@ -1,0 +1,315 @@
+//! Sessions: the list and the page of one.
+
+use jiff::tz::TimeZone;
+use stepwell_proto::v1::{GetSessionResponse, OpenCall, Session, SessionStatus};
+
+use super::table::{Cell, Column, Fit, cut_middle, render};
+use super::visible::{Care, block, brief};
+use super::{approval, json, when};
+use crate::out::{Paint, Tone};
+
+/// Room for the arguments of an open call when there is no terminal to fit.
+const ARGUMENTS_COLUMNS: usize = 100;
+/// Column where the values of a page begin.
+const LABEL_COLUMNS: usize = 10;
+
+/// Whether only a person can move a session in this state.
+pub(crate) fn needs_person(status: SessionStatus) -> bool {
+    matches!(
+        status,
+        SessionStatus::WaitingApproval | SessionStatus::WaitingInput | SessionStatus::Quarantined
+    )
+}
+
+/// How a status is coloured.
+pub(crate) fn tone(status: SessionStatus) -> Tone {
+    match status {
+        SessionStatus::WaitingApproval
+        | SessionStatus::WaitingInput
+        | SessionStatus::Quarantined => Tone::Attention,
+        SessionStatus::Completed => Tone::Good,
+        SessionStatus::Failed | SessionStatus::LimitReached => Tone::Bad,
+        SessionStatus::Thinking | SessionStatus::ExecutingTools => Tone::Busy,
+        SessionStatus::Cancelled | SessionStatus::Paused => Tone::Faint,
+        SessionStatus::Unspecified | SessionStatus::Pending | SessionStatus::Sleeping => {
+            Tone::Plain
+        }
+    }
+}
+
+/// The table of `ls`. A `!` marks what waits for a person.
+pub(crate) fn table(
+    sessions: &[Session],
+    now_ms: i64,
+    width: Option<usize>,
+    paint: Paint,
+) -> Vec<String> {
+    const COLUMNS: [Column; 7] = [
+        Column::new(" ", Fit::Whole),
+        Column::new("SESSION", Fit::Whole),
+        Column::new("STATUS", Fit::Whole),
+        Column::right("STEP", Fit::Drop(1)),
+        Column::new("UPDATED", Fit::Drop(2)),
+        Column::new("AGENT", Fit::Drop(3)),
+        Column::new("TITLE", Fit::CutEnd(12)),
+    ];
+    let row = |session: &Session| {
+        let status = session.status();
+        let mark = if needs_person(status) { "!" } else { "" };
+        [
+            Cell::new(mark, Tone::Attention),
+            Cell::new(brief(&session.session_id), Tone::Strong),
+            Cell::new(json::status_name(status), tone(status)),
+            session.step.to_string().into(),
+            Cell::new(when::relative(session.updated_at_ms, now_ms), Tone::Faint),
+            brief(&session.agent).into(),
+            brief(&session.title).into(),
+        ]
+    };
+    let rows: Vec<_> = sessions.iter().map(row).collect();
+    render(&COLUMNS, &rows, width, paint)
+}
+
+/// One line after an action: what the session is now and why.
+pub(crate) fn line(session: &Session, paint: Paint) -> String {
+    let status = session.status();
+    let name = paint.tone(tone(status), json::status_name(status));
+    let line = format!("{}  {name}", paint.strong(brief(&session.session_id)));
+    if session.explain.is_empty() {
+        return line;
+    }
+    format!("{line}  {}", brief(&session.explain))
+}
+
+/// What a person can do to move it on; `None` when nothing is needed.
+pub(crate) fn next_command(session: &Session, response: &GetSessionResponse) -> Option<String> {
+    let id = brief(&session.session_id);
+    if let Some(approval) = response.open_approvals.first() {
+        return Some(approval::next_command(approval));
+    }
+    match session.status() {
+        SessionStatus::WaitingInput => Some(format!("stepwell send {id} TEXT")),
+        SessionStatus::Paused => Some(format!("stepwell resume {id}")),
+        SessionStatus::Quarantined => Some(format!("stepwell events {id}")),
+        _ => None,
+    }
+}
+
+/// What the page of a session needs besides the session.
+#[derive(Debug, Clone)]
+pub(crate) struct Page {
+    /// Milliseconds since 1970.
+    pub(crate) now_ms: i64,
+    /// For calendar times.
+    pub(crate) zone: TimeZone,
+    /// Of the terminal.
+    pub(crate) width: Option<usize>,
+    /// Colours.
+    pub(crate) paint: Paint,
+}
+
+/// The page of `show`.
+pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page) -> Vec<String> {
+    let paint = page.paint;
+    let status = session.status();
+    let mut lines = vec![
+        format!(
+            "{}  {}",
+            paint.strong(brief(&session.session_id)),
+            paint.tone(tone(status), json::status_name(status))
+        ),
+        brief(&session.title),
+        String::new(),
+    ];
+    let mut field = |label: &str, value: String| {
+        if !value.is_empty() {
+            let label = paint.faint(format!("{label:LABEL_COLUMNS$}"));
+            lines.push(format!("{label}{value}"));
+        }
+    };
+    field("why", brief(&session.explain));
+    field("next", next_command(session, response).unwrap_or_default());
+    field("agent", agent(session));
+    field("progress", progress(session));
+    field("tokens", tokens(session));
+    field("created", both(session.created_at_ms, page));
+    field("updated", both(session.updated_at_ms, page));
+    field("owner", owner(response, page.now_ms));
+    field("wakes", both(response.wakes_at_ms, page));
+    field("labels", labels(session));
+    for (index, call) in response.open_calls.iter().enumerate() {
+        field(if index == 0 { "calls" } else { "" }, open_call(call, page.width));
+    }
+    for approval in &response.open_approvals {
+        lines.push(String::new());
+        lines.extend(approval::page(approval, page));
+    }
+    if !response.answer.is_empty() {
+        lines.push(String::new());
+        lines.push(paint.faint("answer"));
+        lines.push(block(response.answer.trim_end(), Care::Prose, paint));
+    }
+    lines
+}
+
+fn agent(session: &Session) -> String {
+    let name = brief(&session.agent);
+    match session.agent_version {
+        0 => format!("{name} (handed in with the task)"),
+        version => format!("{name} v{version}"),
+    }
+}
+
+fn progress(session: &Session) -> String {
+    let steps = when::counted(session.step as usize, "step");
+    format!("{steps}, {}", when::counted(session.head_seq as usize, "event"))
+}
+
+fn tokens(session: &Session) -> String {
+    let usage = session.usage.unwrap_or_default();
+    format!(
+        "{} in, {} of them cached; {} out",
+        when::number(usage.prompt_tokens),
+        when::number(usage.cached_tokens),
+        when::number(usage.completion_tokens)
+    )
+}
+
+fn both(time_ms: i64, page: &Page) -> String {
+    if time_ms == 0 {
+        return String::new();
+    }
+    let relative = when::relative(time_ms, page.now_ms);
+    format!("{} ({relative})", when::absolute(time_ms, &page.zone))
+}
+
+fn owner(response: &GetSessionResponse, now_ms: i64) -> String {
+    let ownership = brief(&response.ownership);
+    if response.owner.is_empty() {
+        return ownership;
+    }
+    let seen = when::relative(response.owner_seen_at_ms, now_ms);
+    format!("{} ({ownership}, last sign of life {seen})", brief(&response.owner))
+}
+
+fn labels(session: &Session) -> String {
+    let mut labels: Vec<String> =
+        session.labels.iter().map(|(key, value)| brief(&format!("{key}={value}"))).collect();
+    labels.sort();
+    labels.join(" ")
+}
+
+fn open_call(call: &OpenCall, width: Option<usize>) -> String {
+    let mut words = format!("{}  {}  {}", brief(&call.call_id), brief(&call.tool), call.status);
+    if call.attempt > 1 {
+        words.push_str(&format!(", attempt {}", call.attempt));
+    }
+    if !call.worker.is_empty() {
+        words.push_str(&format!(" on {}", brief(&call.worker)));
+    }
+    let room = width.map_or(ARGUMENTS_COLUMNS, |width| {
+        width.saturating_sub(LABEL_COLUMNS + words.len() + 2)
+    });
+    format!("{words}  {}", cut_middle(&brief(&call.arguments), room)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stepwell_proto::v1::{Approval, Usage};
+
+    const ID: &str = "01KYS8D3V0QXG6N9T7W2B4C5E6";
+
+    fn session(status: SessionStatus) -> Session {
+        Session {
+            session_id: ID.into(),
+            status: status.into(),
+            title: "Fix the\nfailing test".into(),
+            agent: "coder".into(),
+            agent_version: 2,
+            labels: [("team".to_owned(), "core".to_owned())].into(),
+            head_seq: 17,
+            step: 3,
+            usage: Some(Usage { prompt_tokens: 12_345, cached_tokens: 8_000, completion_tokens: 456 }),
+            created_at_ms: 1_000,
+            updated_at_ms: 61_000,
+            explain: "waits for approval 17".into(),
+        }
+    }
+
+    #[test]
+    fn the_list_shows_what_needs_a_person() {
+        let sessions = [session(SessionStatus::WaitingApproval), session(SessionStatus::Thinking)];
+        assert_eq!(
+            table(&sessions, 241_000, Some(100), Paint::NONE),
+            [
+                "   SESSION                     STATUS            STEP  UPDATED    AGENT  TITLE",
+                "!  01KYS8D3V0QXG6N9T7W2B4C5E6  waiting_approval     3  3 min ago  coder  Fix the failing test",
+                "   01KYS8D3V0QXG6N9T7W2B4C5E6  thinking             3  3 min ago  coder  Fix the failing test",
+            ]
+        );
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_id_stays_whole() {
+        let lines = table(&[session(SessionStatus::Thinking)], 241_000, Some(40), Paint::NONE);
+        assert!(lines[1].contains(ID), "{lines:?}");
+    }
+
+    #[test]
+    fn one_line_says_what_and_why() {
+        assert_eq!(
+            line(&session(SessionStatus::Thinking), Paint::NONE),
+            format!("{ID}  thinking  waits for approval 17")
+        );
+    }
+
+    #[test]
+    fn the_page_tells_everything() {
+        let response = GetSessionResponse {
+            open_calls: vec![OpenCall {
+                call_id: "3.1".into(),
+                tool: "shell".into(),
+                arguments: "{\"command\":\"cargo test\"}".into(),
+                status: "awaiting_approval".into(),
+                attempt: 1,
+                worker: String::new(),
+            }],
+            open_approvals: vec![Approval { approval_id: format!("{ID}.17"), ..Approval::default() }],
+            owner: "node-1".into(),
+            owner_seen_at_ms: 239_000,
+            ownership: "parked".into(),
+            answer: "done\n".into(),
+            ..GetSessionResponse::default()
+        };
+        let around =
+            Page { now_ms: 241_000, zone: TimeZone::UTC, width: Some(100), paint: Paint::NONE };
+        let lines = page(&session(SessionStatus::WaitingApproval), &response, &around);
+        let page = lines.join("\n");
+        for part in [
+            format!("{ID}  waiting_approval\nFix the failing test\n\nwhy       waits for approval 17\n"),
+            format!("next      stepwell approve {ID}.17\n"),
+            "agent     coder v2\nprogress  3 steps, 17 events\n".to_owned(),
+            "tokens    12,345 in, 8,000 of them cached; 456 out\n".to_owned(),
+            "created   1970-01-01 00:00:01 UTC (4 min ago)\n".to_owned(),
+            "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n".to_owned(),
+            "calls     3.1  shell  awaiting_approval  {\"command\":\"cargo test\"}\n".to_owned(),
+            "\nanswer\ndone".to_owned(),
+        ] {
+            assert!(page.contains(&part), "{part:?} is missing in:\n{page}");
+        }
+    }
+
+    #[test]
+    fn what_to_do_next_follows_from_the_state() {
+        let none = GetSessionResponse::default();
+        for (status, command) in [
+            (SessionStatus::WaitingInput, Some(format!("stepwell send {ID} TEXT"))),
+            (SessionStatus::Paused, Some(format!("stepwell resume {ID}"))),
+            (SessionStatus::Thinking, None),
+            (SessionStatus::Completed, None),
+        ] {
+            assert_eq!(next_command(&session(status), &none), command);
+        }
+    }
+}

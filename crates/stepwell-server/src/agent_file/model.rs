@@ -1,0 +1,131 @@
+//! `[model]`: which model, where, with which parameters, how long it may take.
+
+use stepwell_core::JsonText;
+use stepwell_core::agent::{ModelSpec, ModelTimeouts};
+use toml::de::DeValue;
+
+use super::ModelDefaults;
+use super::reader::{Placed, Section};
+
+/// Members of a request that the engine writes itself; a second one would make it ambiguous.
+const RESERVED: [&str; 5] = ["model", "messages", "tools", "stream", "stream_options"];
+
+/// Request parameters that people put one level too high.
+const PARAMETERS: [&str; 11] = [
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "top_p",
+    "top_k",
+    "seed",
+    "stop",
+    "tool_choice",
+    "response_format",
+    "presence_penalty",
+    "frequency_penalty",
+];
+
+/// Reads `[model]`; what it leaves out comes from `defaults`.
+pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Option<ModelSpec> {
+    let mut section = document.section("model");
+    let name = section.text("name").map(|it| it.value);
+    let written_url = section.text("base_url");
+    let written_key = section.text("api_key_env");
+    let parameters = parameters(&mut section);
+    let timeouts = timeouts(&mut section);
+
+    let name = name.or_else(|| defaults.name.clone());
+    if name.is_none() && !section.has("name") {
+        section.missing(
+            "name",
+            "the model's name as its server knows it, or set STEPWELL_MODEL where the server runs",
+        );
+    }
+    let has_url = written_url.is_some();
+    let base_url = match written_url {
+        Some(url) => checked_url(&section, &url),
+        None => defaults.base_url.clone(),
+    };
+    if base_url.is_none() && !has_url && !section.has("base_url") {
+        section.missing(
+            "base_url",
+            "for example \"http://127.0.0.1:8000/v1\", or set STEPWELL_MODEL_URL where the server \
+             runs",
+        );
+    }
+    let api_key_env = match written_key {
+        Some(key) => checked_key_name(&section, &key),
+        // The default key is for the default address: no other server may be sent it.
+        None if !has_url => defaults.api_key_env.clone(),
+        None => None,
+    };
+    section.finish(|key| {
+        PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
+    });
+    Some(ModelSpec { name: name?, base_url: base_url?, api_key_env, parameters: parameters?, timeouts })
+}
+
+fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
+    let Some(entries) = section.entries("parameters") else {
+        // What is there and no table was noted as a problem.
+        return Some(JsonText::empty_object());
+    };
+    for (key, value) in entries {
+        if RESERVED.contains(&key.value) {
+            let problem = format!("`{}` is written by Stepwell itself: leave it out", key.value);
+            section.reader().problem(key.at, problem);
+        }
+        if key.value == "n" && !matches!(value.get_ref(), DeValue::Integer(it) if it.as_str() == "1")
+        {
+            section.reader().problem(key.at, "`n` must be 1: a step has one answer");
+        }
+    }
+    section.json_object("parameters").map(|it| it.value)
+}
+
+fn timeouts(model: &mut Section<'_>) -> ModelTimeouts {
+    let default = ModelTimeouts::default();
+    let mut section = model.section("timeouts");
+    let timeouts = ModelTimeouts {
+        connect_ms: section.duration_ms("connect").unwrap_or(default.connect_ms),
+        first_token_ms: section.duration_ms("first_token").unwrap_or(default.first_token_ms),
+        between_tokens_ms: section
+            .duration_ms("between_tokens")
+            .unwrap_or(default.between_tokens_ms),
+        total_ms: section.duration_ms("total").unwrap_or(default.total_ms),
+    };
+    section.finish(|_| None);
+    timeouts
+}
+
+fn checked_url(section: &Section<'_>, url: &Placed<String>) -> Option<String> {
+    let text = url.value.trim();
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();
+    let problem = if rest.is_none() {
+        "`base_url` must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
+    } else if authority.contains('@') {
+        "`base_url` holds a user or password, which every session would keep: use `api_key_env`"
+    } else if authority.is_empty() || text.contains(char::is_whitespace) {
+        "`base_url` is no address: write for example \"http://127.0.0.1:8000/v1\""
+    } else {
+        return Some(text.to_owned());
+    };
+    section.reader().problem(url.at, problem);
+    None
+}
+
+/// The value is not quoted in the message: it may be the key itself.
+fn checked_key_name(section: &Section<'_>, name: &Placed<String>) -> Option<String> {
+    let text = name.value.trim();
+    let begins_well = text.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+    if begins_well && text.chars().all(|it| it.is_ascii_alphanumeric() || it == '_') {
+        return Some(text.to_owned());
+    }
+    section.reader().problem(
+        name.at,
+        "`api_key_env` must be the name of an environment variable, for example \
+         \"OPENAI_API_KEY\"; the key itself does not belong into this file",
+    );
+    None
+}

@@ -1,0 +1,111 @@
+//! `ApprovalService`.
+
+use std::sync::Arc;
+
+use stepwell_core::decide::Verdict;
+use stepwell_core::event::ApprovalDecision;
+use stepwell_core::{ApprovalId, Input, JsonText, SessionId, ToolSpec};
+use stepwell_ports::ApprovalFilter;
+use stepwell_proto::v1;
+use stepwell_runtime::validate;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Api;
+use crate::convert::{self, ApprovalQuery, BadField, Ruling};
+use crate::{find, status};
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct Approvals(pub(crate) Arc<Api>);
+
+#[async_trait]
+impl v1::approval_service_server::ApprovalService for Approvals {
+    async fn list_approvals(
+        &self,
+        request: Request<v1::ListApprovalsRequest>,
+    ) -> Result<Response<v1::ListApprovalsResponse>, Status> {
+        let query = ApprovalQuery::try_from(request.into_inner())?;
+        let session_id = match &query.session {
+            Some(text) => Some(self.0.find(text).await?),
+            None => None,
+        };
+        let filter = ApprovalFilter { statuses: query.statuses, session_id };
+        let store = self.0.engine.store();
+        let page = store.approvals(&filter, query.page.as_deref(), query.rows).await;
+        let page = page.map_err(|error| status::store(&error))?;
+        Ok(Response::new(v1::ListApprovalsResponse {
+            approvals: page.rows.into_iter().map(convert::approval).collect(),
+            next_page_token: page.next_page.unwrap_or_default(),
+        }))
+    }
+
+    async fn decide_approval(
+        &self,
+        request: Request<v1::DecideApprovalRequest>,
+    ) -> Result<Response<v1::DecideApprovalResponse>, Status> {
+        let ruling = Ruling::try_from(request.into_inner())?;
+        let store = self.0.engine.store().clone();
+        let (session_id, approval_id) = find::approval(&*store, &ruling.approval).await?;
+        let tool = self.open_tool(session_id, approval_id).await?;
+        let arguments = checked_arguments(tool.as_ref(), ruling.arguments)?;
+        if ruling.decision == ApprovalDecision::Happened
+            && let Some(tool) = &tool
+        {
+            let output = ruling.output.as_ref().map(|it| it.preview()).unwrap_or_default();
+            validate::output(tool, output).map_err(|problem| {
+                let problem = format!("does not fit the result of `{}`: {problem}", tool.name);
+                BadField::new("output", problem)
+            })?;
+        }
+        let verdict = Verdict {
+            approval_id,
+            decision: ruling.decision,
+            reason: ruling.reason,
+            arguments,
+            output: ruling.output,
+            action_digest: ruling.action_digest,
+            tool: ruling.tool,
+            by: ruling.by,
+        };
+        let submitted = self.0.engine.submit(session_id, Input::Decide(verdict)).await;
+        let submitted = submitted.map_err(|error| status::engine(session_id, error))?;
+        let row = find::approval_row(&*store, session_id, approval_id).await?;
+        Ok(Response::new(v1::DecideApprovalResponse {
+            session: Some(self.0.row_to_wire(submitted.row)),
+            approval: row.map(convert::approval),
+            unchanged: !submitted.changed,
+        }))
+    }
+}
+
+impl Approvals {
+    /// The tool that an open approval is about. `None` when it is not open (any more), or about a
+    /// tool that the agent lacks: the engine says then what is wrong.
+    async fn open_tool(
+        &self,
+        session_id: SessionId,
+        approval_id: ApprovalId,
+    ) -> Result<Option<ToolSpec>, Status> {
+        let state = self.0.engine.state(session_id).await;
+        let state = state.map_err(|error| status::engine(session_id, error))?;
+        let call = state.approvals.get(&approval_id).and_then(|it| state.calls.get(&it.call_id));
+        let tool = state.agent().zip(call).and_then(|(agent, call)| agent.tool(&call.tool));
+        Ok(tool.cloned())
+    }
+}
+
+/// The arguments that a person puts in the place of the model's; they must fit the tool's schema.
+fn checked_arguments(
+    tool: Option<&ToolSpec>,
+    arguments: Option<String>,
+) -> Result<Option<JsonText>, Status> {
+    let Some(text) = arguments else { return Ok(None) };
+    let checked = match tool {
+        Some(tool) => validate::arguments(tool, &text).map_err(|problem| {
+            format!("do not fit `{}`, the approval stays open: {problem}", tool.name)
+        }),
+        // Not run: an approval that is not open is refused by the engine.
+        None => JsonText::parse(&text).map_err(|problem| format!("are no JSON: {problem}")),
+    };
+    Ok(Some(checked.map_err(|problem| BadField::new("arguments", problem))?))
+}

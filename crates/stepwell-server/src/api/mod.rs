@@ -1,0 +1,91 @@
+//! The gRPC services over the engine. Each request is checked by `convert`, then one call of the
+//! engine or the store, then the answer is converted back.
+
+mod agents;
+mod approvals;
+mod sessions;
+
+pub(crate) use agents::Agents;
+pub(crate) use approvals::Approvals;
+pub(crate) use sessions::Sessions;
+
+use stepwell_core::state::CallStatus;
+use stepwell_core::summary::SessionRow;
+use stepwell_core::{Agent, SessionId, SessionState};
+use stepwell_ports::SessionInfo;
+use stepwell_proto::v1;
+use stepwell_runtime::Engine;
+use stepwell_runtime::task::Tasks;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::agent_file::{self, Catalogue, ModelDefaults};
+use crate::gateway::WorkerGateway;
+use crate::server::ServerOptions;
+use crate::{convert, status};
+
+/// What all calls share.
+pub(crate) struct Api {
+    pub(crate) engine: Engine,
+    pub(crate) gateway: WorkerGateway,
+    pub(crate) model_defaults: ModelDefaults,
+    pub(crate) options: ServerOptions,
+    /// The writers of running watches.
+    pub(crate) watches: Tasks,
+    /// Ends all watches.
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Api {
+    /// What the store knows about a session.
+    pub(crate) async fn session_info(&self, session_id: SessionId) -> Result<SessionInfo, Status> {
+        let found = self.engine.store().session(session_id).await;
+        let found = found.map_err(|error| status::store(&error))?;
+        found.ok_or_else(|| status::no_session(&session_id.to_string()))
+    }
+
+    /// The session that `text` means.
+    pub(crate) async fn find(&self, text: &str) -> Result<SessionId, Status> {
+        crate::find::session(&**self.engine.store(), text).await
+    }
+
+    /// A list row, with what only the live engine knows about why it waits.
+    pub(crate) fn row_to_wire(&self, row: SessionRow) -> v1::Session {
+        let blocked = self.engine.live(row.session_id).blocked;
+        let explain = explained(&row, blocked);
+        convert::session(row, explain)
+    }
+
+    /// The tools that agents can choose from.
+    pub(crate) async fn catalogue(&self) -> Result<Catalogue, Status> {
+        let records = self.engine.store().tools().await.map_err(|error| status::store(&error))?;
+        Ok(Catalogue::from_records(&records))
+    }
+
+    /// Reads a definition that came from `field`.
+    pub(crate) async fn read_agent(&self, field: &str, definition: &str) -> Result<Agent, Status> {
+        let catalogue = self.catalogue().await?;
+        agent_file::read(definition, &catalogue, &self.model_defaults)
+            .map_err(|error| status::agent_file(field, &error))
+    }
+}
+
+/// The row's sentence, and what only the live engine knows.
+pub(crate) fn explained(row: &SessionRow, blocked: Option<String>) -> String {
+    match blocked {
+        Some(blocked) if !row.status.is_final() && !row.explain.contains(&blocked) => {
+            format!("{}; {blocked}", row.explain)
+        }
+        Some(_) | None => row.explain.clone(),
+    }
+}
+
+/// Why the scheduled calls of a session do not start, when nobody offers their tools.
+pub(crate) fn without_worker(
+    state: &SessionState,
+    is_offered: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let waiting = state.calls.values().filter(|call| call.status == CallStatus::Scheduled);
+    let tool = waiting.map(|call| call.tool.as_str()).find(|tool| !is_offered(tool))?;
+    Some(format!("no connected worker offers `{tool}`: start one with stepwell worker"))
+}

@@ -1,0 +1,36 @@
+//! The digest of a create request, to notice a client key that is used for something else.
+
+use stepwell_proto::v1;
+
+/// BLAKE3 of everything in the request but its key, 64 hex digits. Each part goes in with its
+/// length, so that no two requests look the same; labels in order, for a map has none.
+pub(super) fn of_request(request: &v1::CreateSessionRequest) -> String {
+    let v1::CreateSessionRequest {
+        task,
+        agent,
+        agent_version,
+        agent_definition,
+        title,
+        labels,
+        client_key: _,
+        submitted_by,
+    } = request;
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    part(task.as_bytes());
+    part(agent.as_bytes());
+    part(&agent_version.to_le_bytes());
+    part(agent_definition.as_bytes());
+    part(title.as_bytes());
+    part(submitted_by.as_bytes());
+    let mut labels: Vec<_> = labels.iter().collect();
+    labels.sort_unstable();
+    for (key, value) in labels {
+        part(key.as_bytes());
+        part(value.as_bytes());
+    }
+    hasher.finalize().to_hex().as_str().to_owned()
+}

@@ -1,0 +1,407 @@
+//! The life of a call on a worker: sent, followed, reported; or lost, and perhaps reported late.
+//!
+//! A report counts only with the fence that its call was sent (or asked about) with, for exactly
+//! that session, call and attempt, and from the worker that has it. Everything else changes nothing:
+//! - a fence that was given out and is over: acknowledged, because the worker may forget it;
+//! - a call that the worker brought back and nobody asked about, or that was given up: a late report,
+//!   which is offered to the engine;
+//! - anything else is a lie. It is acknowledged too, so that an honest but confused worker stops
+//!   repeating it; too many of them close the stream.
+//!
+//! Invariant: as of `fleet`: plain data, no await, no clock.
+
+use std::sync::Arc;
+
+use stepwell_core::event::ToolOutcome;
+use stepwell_ports::tools::OutputSink;
+use stepwell_ports::{ToolReport, ToolRequest};
+use stepwell_proto::v1::{Call, CallReport, OutputChunk, attach_response, call_report};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::catalogue::is_stronger;
+use super::fleet::Fleet;
+use super::hello::CallKey;
+use super::options::{LIES_MAX, TIMEOUT_MS_MAX};
+use super::worker::{Attention, LiveCall, Said, Worker, WorkerId, ack, cancel};
+
+/// A call whose end somebody waits for.
+pub(super) struct Following {
+    pub(super) worker_id: WorkerId,
+    pub(super) fence: u64,
+    pub(super) notify: Arc<Notify>,
+}
+
+/// What became of the wish to start a call on its reserved place.
+pub(super) enum Start {
+    Started(Following),
+    /// The worker is away or granted nothing yet. Look again after a change or at that time.
+    Later(Instant),
+    Never(String),
+    Refused(String),
+}
+
+/// What became of the wish to take over a call that an earlier owner started.
+pub(super) enum Adopt {
+    Adopted(Following),
+    /// The worker is away. Look again after a change, until that time if one is known.
+    Later(Option<Instant>),
+    Lost(String),
+}
+
+/// What is known of a followed call.
+pub(super) enum Look {
+    Ended(ToolReport),
+    Lost(String),
+    /// Nothing new. Without news the lease ends then.
+    Wait(Instant),
+}
+
+/// What a report meant.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Taken,
+    /// Changes nothing.
+    Ignored,
+    /// Its call was given up, or nobody asked for it.
+    Late { key: CallKey, fence: u64, worker: String, report: ToolReport },
+    /// The worker has lied too often.
+    Close(String),
+}
+
+impl Fleet {
+    /// Sends a call on its reserved place.
+    pub(super) fn start(
+        &mut self,
+        worker_id: WorkerId,
+        request: &ToolRequest,
+        sink: &Arc<dyn OutputSink>,
+        now: Instant,
+    ) -> Start {
+        let patience = self.patience;
+        let fence = self.next_fence();
+        let Some(worker) = self.workers.get_mut(&worker_id) else {
+            return Start::Never("its worker left before the call was sent".to_owned());
+        };
+        let name = &worker.name;
+        let Some(offer) = worker.offers.get(&request.tool.name) else {
+            return Start::Never(format!("worker {name} no longer offers the tool"));
+        };
+        // A session that believes that it may repeat the call would run it twice blindly.
+        if is_stronger(offer.effect, request.tool.effect) {
+            return Start::Refused(changed_effect(request));
+        }
+        if worker.is_replaced {
+            return Start::Never(format!("worker {name} was started again before the call was sent"));
+        }
+        if worker.is_draining {
+            return Start::Never(format!("worker {name} is leaving and takes no more calls"));
+        }
+        if !worker.is_alive(now, patience.lease) {
+            let until = worker.left_at + patience.reconnect_grace;
+            if worker.link.is_some() || now >= until {
+                return Start::Never(format!("worker {name} left before the call was sent"));
+            }
+            return Start::Later(until);
+        }
+        if worker.credits == 0 {
+            return Start::Later(worker.seen.now + patience.lease);
+        }
+        let key = key_of(request);
+        worker.supersede(key);
+        worker.credits = worker.credits.saturating_sub(1);
+        worker.reserved = worker.reserved.saturating_sub(1);
+        let mut call = LiveCall::new(key, request.tool.name.clone(), sink.clone(), now);
+        let message = call_message(request, fence);
+        call.resend = Some(message.clone());
+        let notify = call.notify.clone();
+        worker.add_call(fence, call);
+        worker.send(attach_response::Message::Call(message));
+        Start::Started(Following { worker_id, fence, notify })
+    }
+
+    /// Takes over a call that an earlier owner started on the process `instance` of `name`.
+    pub(super) fn adopt(
+        &mut self,
+        (name, instance): (&str, Option<&str>),
+        request: &ToolRequest,
+        sink: &Arc<dyn OutputSink>,
+        now: Instant,
+    ) -> Adopt {
+        let grace = self.patience.reconnect_grace;
+        let fence = self.next_fence();
+        let Some(worker_id) = self.names.get(name).copied() else {
+            return Adopt::Later(None);
+        };
+        let Some(worker) = self.workers.get_mut(&worker_id) else {
+            return Adopt::Later(None);
+        };
+        let key = key_of(request);
+        let is_it = match instance {
+            Some(instance) => worker.instance == instance,
+            // Without the process's name only what the worker itself brought back is sure.
+            None => worker.held.contains_key(&key) || worker.calls.values().any(|it| it.key == key),
+        };
+        if !is_it {
+            return Adopt::Lost(format!(
+                "worker {name} was started again; what became of the call is not known"
+            ));
+        }
+        if worker.link.is_none() {
+            return Adopt::Later(Some(worker.left_at + grace));
+        }
+        worker.supersede(key);
+        let call = LiveCall::new(key, request.tool.name.clone(), sink.clone(), now);
+        let notify = call.notify.clone();
+        worker.adopt_call(fence, call, now);
+        Adopt::Adopted(Following { worker_id, fence, notify })
+    }
+
+    /// Looks at a followed call, and takes its last word if there is one.
+    pub(super) fn look(&mut self, worker_id: WorkerId, fence: u64, now: Instant) -> Look {
+        let patience = self.patience;
+        let Some(worker) = self.workers.get_mut(&worker_id) else {
+            return Look::Lost("its worker is gone".to_owned());
+        };
+        let name = worker.name.clone();
+        let Some(call) = worker.calls.get_mut(&fence) else {
+            return Look::Lost(format!("somebody else asked worker {name} about this call"));
+        };
+        if matches!(call.outcome, Some(Said::NeverStarted { .. }))
+            && worker.credits > worker.reserved
+            && let Some(message) = call.resend.take()
+        {
+            // The call went into a stream that had broken: it is sent once more, as if only now.
+            call.outcome = None;
+            worker.credits = worker.credits.saturating_sub(1);
+            worker.send(attach_response::Message::Call(message));
+        } else if let Some(said) = call.outcome.take() {
+            let report = report_of(&name, said);
+            let key = call.key;
+            worker.settle(fence);
+            // It is handed to the engine with this, and becomes durable a moment later. Should the
+            // server die in between, the worker is asked again and still has it: see `follow`.
+            worker.send(ack(key, fence));
+            self.serve(worker_id, now);
+            return Look::Ended(report);
+        }
+        let Some(worker) = self.workers.get(&worker_id) else {
+            return Look::Lost(format!("worker {name} is gone"));
+        };
+        let asked_at = worker.calls.get(&fence).and_then(|it| it.asked_at);
+        if worker.is_replaced {
+            return Look::Lost(format!(
+                "worker {name} was started again; what became of the call is not known"
+            ));
+        }
+        let (until, trouble) = match (&worker.link, asked_at) {
+            (None, _) => {
+                (worker.left_at + patience.reconnect_grace, "broke off and did not come back")
+            }
+            (Some(_), Some(asked_at)) if asked_at < worker.seen.now => {
+                (asked_at + patience.lease, "was asked about the call and did not answer")
+            }
+            (Some(_), _) => (worker.seen.now + patience.lease, "gave no sign of life"),
+        };
+        if now < until {
+            return Look::Wait(until);
+        }
+        Look::Lost(format!("worker {name} {trouble} in time"))
+    }
+
+    /// Tells the worker to stop a followed call.
+    pub(super) fn cancel(&mut self, worker_id: WorkerId, fence: u64) {
+        let Some(worker) = self.workers.get_mut(&worker_id) else {
+            return;
+        };
+        let Some(call) = worker.calls.get_mut(&fence) else {
+            return;
+        };
+        call.cancel_wanted = true;
+        // It must not begin now.
+        call.resend = None;
+        let key = call.key;
+        worker.send(cancel(key, fence));
+    }
+
+    /// Nobody follows the call any more.
+    pub(super) fn unfollow(
+        &mut self,
+        worker_id: WorkerId,
+        fence: u64,
+        attention: Attention,
+        now: Instant,
+    ) {
+        if let Some(worker) = self.workers.get_mut(&worker_id) {
+            worker.unfollow(fence, attention);
+            self.serve(worker_id, now);
+        }
+        self.prune(now);
+    }
+
+    /// Takes a report in.
+    pub(super) fn report(
+        &mut self,
+        worker_id: WorkerId,
+        report: CallReport,
+        now: Instant,
+    ) -> Heard {
+        let fence = report.fence;
+        let key = CallKey::parse(&report.session_id, &report.call_id, report.attempt);
+        let has_it = |worker: &Worker| worker.calls.contains_key(&fence);
+        let is_known = self.workers.get(&worker_id).is_some_and(has_it);
+        let runs_elsewhere =
+            !is_known && key.is_some_and(|it| self.runs_elsewhere(it, worker_id));
+        let Some(worker) = self.workers.get_mut(&worker_id) else {
+            return Heard::Ignored;
+        };
+        let Some(key) = key else {
+            return worker.lie("a report that names no call");
+        };
+        let Some(said) = said(report) else {
+            return worker.lie("a report without an outcome");
+        };
+        let is_unfollowed = worker.calls.contains_key(&fence);
+        if let Some(call) = worker.calls.get_mut(&fence) {
+            if call.key != key {
+                return worker.lie("the fence of another call");
+            }
+            if call.attention == Attention::Followed {
+                call.hear(said);
+                return Heard::Taken;
+            }
+        } else if worker.was_settled(key, fence) {
+            worker.send(ack(key, fence));
+            return Heard::Ignored;
+        } else if runs_elsewhere || worker.held.get(&key) != Some(&fence) {
+            // That it said to have brought the call back counts for nothing when another worker has
+            // it.
+            worker.send(ack(key, fence));
+            return worker.lie("a report on a call that it does not hold");
+        }
+        if said == Said::Running {
+            return Heard::Ignored;
+        }
+        // It ended without a follower. It stays held until the engine has taken it.
+        if is_unfollowed {
+            worker.remove_call(fence);
+            worker.hold(key, fence);
+        }
+        let label = worker.label();
+        self.serve(worker_id, now);
+        match said {
+            Said::Finished(report) => Heard::Late { key, fence, worker: label, report },
+            Said::NeverStarted { .. } | Said::Unknown | Said::Running => Heard::Ignored,
+        }
+    }
+
+    /// Whether another worker was given this attempt by this server.
+    fn runs_elsewhere(&self, key: CallKey, worker_id: WorkerId) -> bool {
+        let others = self.workers.iter().filter(|(id, _)| **id != worker_id);
+        others.flat_map(|(_, worker)| worker.calls.values()).any(|call| call.key == key)
+    }
+
+    /// The sink for a piece of output of a followed call, if it is not too much.
+    pub(super) fn output(
+        &mut self,
+        worker_id: WorkerId,
+        chunk: &OutputChunk,
+        now: Instant,
+    ) -> Option<Arc<dyn OutputSink>> {
+        let call = self.workers.get_mut(&worker_id)?.calls.get_mut(&chunk.fence)?;
+        let is_same = call.key.session_id.to_string() == chunk.session_id
+            && call.key.call_id.to_string() == chunk.call_id;
+        if !is_same {
+            return None;
+        }
+        call.has_begun = true;
+        call.resend = None;
+        if call.admits_output(chunk.text.len(), now) { call.sink.clone() } else { None }
+    }
+
+    /// The engine has taken a late report.
+    pub(super) fn settle_late(&mut self, label: &str, key: CallKey, fence: u64) {
+        let mut workers = self.workers.values_mut();
+        if let Some(worker) = workers.find(|it| it.label() == label) {
+            if worker.held.get(&key) == Some(&fence) {
+                worker.held.remove(&key);
+            }
+            worker.remember_settled(key, fence);
+            worker.send(ack(key, fence));
+        }
+    }
+}
+
+impl Worker {
+    /// Counts a statement that cannot be true.
+    fn lie(&mut self, what: &str) -> Heard {
+        self.lies = self.lies.saturating_add(1);
+        warn!(worker = self.name, lies = self.lies, what, "the worker reported what cannot be");
+        if self.lies < LIES_MAX {
+            return Heard::Ignored;
+        }
+        Heard::Close(format!(
+            "this worker reported {LIES_MAX} times what cannot be, the last time {what}: its stream \
+             is closed"
+        ))
+    }
+}
+
+fn key_of(request: &ToolRequest) -> CallKey {
+    let ToolRequest { session_id, call_id, attempt, .. } = *request;
+    CallKey { session_id, call_id, attempt }
+}
+
+fn call_message(request: &ToolRequest, fence: u64) -> Call {
+    let session_id = request.session_id.to_string();
+    Call {
+        call_id: request.call_id.to_string(),
+        attempt: request.attempt,
+        idempotency_key: request.idempotency_key(),
+        tool: request.tool.name.clone(),
+        arguments: request.arguments.clone(),
+        timeout_ms: request.tool.timeout_ms.min(TIMEOUT_MS_MAX),
+        fence,
+        workspace: session_id.clone(),
+        session_id,
+    }
+}
+
+fn changed_effect(request: &ToolRequest) -> String {
+    format!(
+        "the tool {} was not run: its worker now declares that it does more to the world than this \
+         session was told when it began ({:?}); start a new session to use it",
+        request.tool.name, request.tool.effect
+    )
+}
+
+fn said(report: CallReport) -> Option<Said> {
+    let outcome = match call_report::Outcome::try_from(report.outcome).ok()? {
+        call_report::Outcome::Unspecified => return None,
+        call_report::Outcome::Running => return Some(Said::Running),
+        call_report::Outcome::Unknown => return Some(Said::Unknown),
+        call_report::Outcome::NeverStarted => {
+            return Some(Said::NeverStarted { reason: report.output });
+        }
+        call_report::Outcome::Ok => ToolOutcome::Ok,
+        call_report::Outcome::Error => ToolOutcome::Error,
+    };
+    let full_output =
+        if report.full_output.is_empty() { None } else { Some(report.full_output.to_vec()) };
+    let CallReport { output, duration_ms, .. } = report;
+    Some(Said::Finished(ToolReport::Finished { outcome, output, full_output, duration_ms }))
+}
+
+fn report_of(worker: &str, said: Said) -> ToolReport {
+    match said {
+        Said::Finished(report) => report,
+        Said::NeverStarted { reason } => {
+            let reason = if reason.is_empty() { "it gave no reason".to_owned() } else { reason };
+            ToolReport::NeverStarted { reason: format!("worker {worker} did not begin it: {reason}") }
+        }
+        Said::Unknown | Said::Running => ToolReport::Lost {
+            reason: format!("worker {worker} no longer knows what became of the call"),
+        },
+    }
+}

@@ -1,0 +1,141 @@
+//! The plain HTTP side of the port: server-sent events, lists as JSON, health, a page that says what
+//! this is.
+
+mod error;
+mod json;
+mod sse;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use stepwell_proto::v1;
+use tonic::Status;
+
+use crate::api::Api;
+use crate::convert::SessionQuery;
+use crate::status;
+use error::HttpError;
+
+/// What a browser is shown at the root, until the web UI comes.
+const ABOUT: &str = "\
+This is a Stepwell server: a durable executor for LLM agents. The web UI comes later.
+
+On this port:
+  gRPC     stepwell.v1.SessionService, ApprovalService, AgentService, WorkerService
+           (with reflection: grpcurl -plaintext HOST:PORT list)
+  GET      /v1/sessions                    sessions, newest update first
+  GET      /v1/sessions/{id}               one session
+  GET      /v1/sessions/{id}/events        its history and what follows, as server-sent events
+  GET      /health                         `ok` while the server runs
+
+On the command line: stepwell --help
+";
+
+/// The routes.
+pub(crate) fn routes(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/", get(about))
+        .route("/health", get(health))
+        .route("/v1/sessions", get(sessions))
+        .route("/v1/sessions/{id}", get(session))
+        .route("/v1/sessions/{id}/events", get(events))
+        .fallback(not_here)
+        .with_state(api)
+}
+
+async fn about() -> &'static str {
+    ABOUT
+}
+
+async fn health(State(api): State<Arc<Api>>) -> Response {
+    if api.shutdown.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
+    }
+    "ok\n".into_response()
+}
+
+/// Unknown paths: gRPC clients get a status that they understand, all others a line of text.
+async fn not_here(headers: HeaderMap, request: axum::extract::Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let is_grpc = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|it| it.to_str().ok())
+        .is_some_and(|it| it.starts_with("application/grpc"));
+    if is_grpc {
+        let text = format!("this server has no method {path}: grpcurl -plaintext HOST:PORT list");
+        return Status::unimplemented(text).into_http();
+    }
+    HttpError(Status::not_found(format!("there is nothing at {path}: see /"))).into_response()
+}
+
+#[derive(Deserialize)]
+struct ListParameters {
+    status: Option<String>,
+    agent: Option<String>,
+    text: Option<String>,
+    page_size: Option<u32>,
+    page_token: Option<String>,
+}
+
+async fn sessions(
+    State(api): State<Arc<Api>>,
+    Query(parameters): Query<ListParameters>,
+) -> Result<Response, HttpError> {
+    let mut request = v1::ListSessionsRequest {
+        agent: parameters.agent.unwrap_or_default(),
+        text: parameters.text.unwrap_or_default(),
+        page_size: parameters.page_size.unwrap_or_default(),
+        page_token: parameters.page_token.unwrap_or_default(),
+        ..v1::ListSessionsRequest::default()
+    };
+    for name in parameters.status.iter().flat_map(|it| it.split(',')) {
+        let wire = format!("SESSION_STATUS_{}", name.trim().to_uppercase());
+        let status = v1::SessionStatus::from_str_name(&wire)
+            .ok_or_else(|| Status::invalid_argument(format!("status: {name:?} is none")))?;
+        request.statuses.push(status.into());
+    }
+    let query = SessionQuery::try_from(request).map_err(Status::from)?;
+    let store = api.engine.store();
+    let page = store.sessions(&query.filter, query.page.as_deref(), query.rows).await;
+    let page = page.map_err(|error| status::store(&error))?;
+    let rows: Vec<_> = page.rows.into_iter().map(|row| api.row_to_wire(row)).collect();
+    json::sessions(&rows, page.next_page.as_deref())
+}
+
+async fn session(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+) -> Result<Response, HttpError> {
+    let session_id = api.find(&id).await?;
+    let info = api.session_info(session_id).await?;
+    json::session(&api.row_to_wire(info.row))
+}
+
+#[derive(Deserialize)]
+struct EventsParameters {
+    after_seq: Option<String>,
+    events_only: Option<bool>,
+    whole_payloads: Option<bool>,
+}
+
+async fn events(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    Query(parameters): Query<EventsParameters>,
+    headers: HeaderMap,
+) -> Result<Response, HttpError> {
+    let request = sse::SseRequest {
+        session: id,
+        // A browser that reconnects repeats the address it was given at first; the header is newer.
+        last_event_id: headers.get("last-event-id").map(|it| it.as_bytes().to_vec()),
+        after_seq: parameters.after_seq,
+        events_only: parameters.events_only.unwrap_or(false),
+        whole_payloads: parameters.whole_payloads.unwrap_or(false),
+    };
+    sse::respond(&api, request).await
+}

@@ -1,0 +1,208 @@
+//! The server: gRPC and HTTP on one port, put together.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::middleware;
+use axum::response::Response;
+use stepwell_proto::v1;
+use stepwell_proto::v1::agent_service_server::AgentServiceServer;
+use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
+use stepwell_proto::v1::session_service_server::SessionServiceServer;
+use stepwell_runtime::Engine;
+use stepwell_runtime::task::Tasks;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+use tonic_health::ServingStatus;
+
+use crate::agent_file::ModelDefaults;
+use crate::api::{Agents, Api, Approvals, Sessions};
+use crate::gateway::WorkerGateway;
+use crate::{conn, http};
+
+/// Port of a server when nothing is said.
+pub const PORT_DEFAULT: u16 = 7171;
+
+/// Largest request to the API, in bytes. A task and a definition fit into it side by side.
+pub const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Largest answer, in bytes: an event with whole payloads.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How often a connection is asked whether the other side is still there …
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+
+/// … and how long an answer may take.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Calls and streams of one connection at the same time. A client opens one for each session that
+/// it watches.
+const STREAMS_MAX: u32 = 1_024;
+
+/// How tonic begins to say that a message is too large; it has no other mark.
+const TOO_LARGE: &str = "Error, decoded message length too large";
+
+/// How tonic begins to say that a message is no message.
+const UNREADABLE: &str = "failed to decode Protobuf message";
+
+/// What the health service answers for; empty means the server as a whole.
+const SERVICE_NAMES: [&str; 5] = [
+    "",
+    v1::session_service_server::SERVICE_NAME,
+    v1::approval_service_server::SERVICE_NAME,
+    v1::agent_service_server::SERVICE_NAME,
+    v1::worker_service_server::SERVICE_NAME,
+];
+
+/// Bounds of the server.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// A server process without a sign of life for this long is dead; the engine's
+    /// `EngineOptions::node_lease`.
+    pub node_lease: Duration,
+    /// A watcher that takes nothing for this long is dropped. It can resume by seq.
+    pub slow_reader: Duration,
+    /// How long running requests may take to end when the server goes down.
+    pub drain: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_DEFAULT)),
+            node_lease: Duration::from_secs(30),
+            slow_reader: Duration::from_secs(30),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What the server is a face of.
+pub struct Services {
+    /// The engine; its owner runs it.
+    pub engine: Engine,
+    /// The workers' end.
+    pub gateway: WorkerGateway,
+    /// What definitions get that name no model or address.
+    pub model_defaults: ModelDefaults,
+}
+
+/// The server cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The descriptors of the reflection service cannot be read: a broken build.
+    #[error("the reflection service cannot start: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The transport failed.
+    #[error("the server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves on `listener` until `shutdown`; then accepts nothing more, ends all watches and worker
+/// streams, lets running requests end for [`ServerOptions::drain`], and drops what is left. Whoever
+/// drains the engine first lets its tools report and its watchers see the last events.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve(
+    listener: TcpListener,
+    services: Services,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let (slow_reader, drain) = (options.slow_reader, options.drain);
+    let watches = Tasks::new();
+    let api = Arc::new(Api {
+        engine: services.engine,
+        gateway: services.gateway.clone(),
+        model_defaults: services.model_defaults,
+        options,
+        watches: watches.clone(),
+        shutdown: shutdown.clone(),
+    });
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in SERVICE_NAMES {
+        health.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let routes = routes(api)?.add_service(health_service);
+    let router = routes.into_axum_router().layer(middleware::map_response(in_words));
+    let kill = CancellationToken::new();
+    // Not tied to the end of this future alone: connections are tasks of the transport.
+    let _kill_at_the_end = kill.clone().drop_guard();
+    // The watch of a reader that takes nothing ends first and says why; the connection follows.
+    let connections = conn::accept(listener, slow_reader.saturating_mul(2), kill.clone());
+    let mut transport = tonic::transport::Server::builder()
+        .accept_http1(true)
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_concurrent_streams(STREAMS_MAX);
+    let serving = transport
+        .add_routes(Routes::from(router))
+        .serve_with_incoming_shutdown(connections, shutdown.clone().cancelled_owned());
+    let deadline = async {
+        shutdown.cancelled().await;
+        services.gateway.close();
+        for service in SERVICE_NAMES {
+            health.set_service_status(service, ServingStatus::NotServing).await;
+        }
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        result = serving => result?,
+        () = deadline => tracing::warn!("requests that did not end in time are dropped"),
+    }
+    kill.cancel();
+    watches.finish(Duration::ZERO).await;
+    Ok(())
+}
+
+/// All routes of the port but the health service.
+fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
+    let sessions = SessionServiceServer::new(Sessions(api.clone()))
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let approvals = ApprovalServiceServer::new(Approvals(api.clone()))
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let agents = AgentServiceServer::new(Agents(api.clone()))
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let workers = api.gateway.service();
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(stepwell_proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    Ok(Routes::from(http::routes(api))
+        .add_service(sessions)
+        .add_service(approvals)
+        .add_service(agents)
+        .add_service(workers)
+        .add_service(reflection))
+}
+
+/// Puts what the transport refuses into the words and codes of this API.
+async fn in_words(mut response: Response) -> Response {
+    let Some(status) = Status::from_header_map(response.headers()) else { return response };
+    let message = status.message();
+    let worded = if status.code() == Code::OutOfRange && message.starts_with(TOO_LARGE) {
+        let sizes = message.strip_prefix(TOO_LARGE).unwrap_or_default();
+        Status::resource_exhausted(format!(
+            "the request is too large{sizes}; nothing was done: shorten it, or put the text into a \
+             file that a tool can read"
+        ))
+    } else if status.code() == Code::Internal && message.starts_with(UNREADABLE) {
+        Status::invalid_argument(format!(
+            "the request cannot be read, nothing was done: {message} (texts must be UTF-8)"
+        ))
+    } else {
+        return response;
+    };
+    // Fails only for a message that no header can hold; then the old words stay.
+    let _ = worded.add_header(response.headers_mut());
+    response
+}

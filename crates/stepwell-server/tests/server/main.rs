@@ -1,0 +1,10 @@
+//! The server over a real socket: gRPC and server-sent events, with a model that plays a script.
+
+mod agents;
+mod approvals;
+mod http;
+mod interposed;
+mod sessions;
+mod sse;
+mod watch;
+mod world;

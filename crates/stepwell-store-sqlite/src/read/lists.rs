@@ -1,0 +1,237 @@
+//! Lists of sessions and approvals, a page at a time.
+//!
+//! A page is put together from one short walk per status, each along an index in the order of the
+//! list, so its cost depends on the page and not on the number of sessions. Filters on labels and
+//! title are checked row by row and may walk further.
+
+use rusqlite::{OptionalExtension as _, Params, Row, Transaction, params};
+use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
+use stepwell_core::{SessionId, Status};
+use stepwell_ports::memory::{APPROVALS_LIST, PageToken, SESSIONS_LIST, fits, page_rows};
+use stepwell_ports::{ApprovalFilter, ListPage, SessionFilter, StoreError};
+
+use super::ReadError;
+use crate::rows::{
+    self, APPROVAL_COLUMNS, APPROVAL_COLUMNS_LEN, SESSION_COLUMNS, SESSION_COLUMNS_LEN, is_busy,
+    number, to_sql,
+};
+
+/// Behind every row: where the first page begins.
+const BEHIND_ALL: u64 = u64::MAX;
+
+/// The largest character of an id; an id prefix followed by these is behind all ids that have it.
+const ID_TAIL: &str = "ZZZZZZZZZZZZZZZZZZZZZZZZZZ";
+
+/// A row with its sort keys.
+struct Keyed<T, const N: usize> {
+    keys: [u64; N],
+    row: T,
+}
+
+/// One page of sessions, newest update first.
+pub(crate) fn sessions(
+    transaction: &Transaction<'_>,
+    filter: &SessionFilter,
+    page: Option<&str>,
+    limit: usize,
+) -> Result<ListPage<SessionRow>, ReadError> {
+    let before = page_start(SESSIONS_LIST, page)?;
+    // One more than fits, to know whether there is a next page.
+    let wanted = page_rows(limit) + 1;
+    let mut found = Vec::new();
+    for walk in walks(filter) {
+        walk.collect(transaction, filter, before, wanted, &mut found)?;
+    }
+    Ok(page_of(SESSIONS_LIST, found, wanted))
+}
+
+/// A walk along one index.
+enum Walk<'a> {
+    /// Busy sessions: few, sorted on the fly.
+    Busy,
+    /// Sessions that rest in one status.
+    Parked(Status),
+    /// All whose id begins so.
+    Prefix(&'a str),
+}
+
+fn walks(filter: &SessionFilter) -> Vec<Walk<'_>> {
+    if let Some(prefix) = filter.id_prefix.as_deref().filter(|it| !it.is_empty()) {
+        return vec![Walk::Prefix(prefix)];
+    }
+    let statuses = || Status::ALL.into_iter().filter(|it| fits_any(&filter.statuses, it));
+    let busy = statuses().any(is_busy).then_some(Walk::Busy);
+    busy.into_iter().chain(statuses().filter(|it| !is_busy(*it)).map(Walk::Parked)).collect()
+}
+
+/// No choice means all.
+fn fits_any<T: PartialEq>(wanted: &[T], found: &T) -> bool {
+    wanted.is_empty() || wanted.contains(found)
+}
+
+impl Walk<'_> {
+    fn collect(
+        &self,
+        transaction: &Transaction<'_>,
+        filter: &SessionFilter,
+        [updated_at, key]: [u64; 2],
+        wanted: usize,
+        found: &mut Vec<Keyed<SessionRow, 2>>,
+    ) -> Result<(), ReadError> {
+        let bounds = (to_sql(updated_at), to_sql(key));
+        let agent = filter.agent.as_deref();
+        let rest = "(updated_at, key) < (?1, ?2) AND (?3 IS NULL OR agent = ?3) \
+                    ORDER BY updated_at DESC, key DESC";
+        let select = format!("SELECT {SESSION_COLUMNS}, key FROM sessions");
+        match self {
+            Self::Busy => {
+                let query = format!("{select} WHERE busy = 1 AND {rest}");
+                let values = params![bounds.0, bounds.1, agent];
+                take_fitting(transaction, &query, values, (filter, wanted), found)
+            }
+            Self::Parked(status) => {
+                let query = format!("{select} WHERE busy = 0 AND status = ?4 AND {rest}");
+                let values = params![bounds.0, bounds.1, agent, status.as_str()];
+                take_fitting(transaction, &query, values, (filter, wanted), found)
+            }
+            Self::Prefix(prefix) => {
+                // The sign keeps the planner on the index of ids: the prefix is what narrows most.
+                let query = format!(
+                    "{select} WHERE +busy >= 0 AND session_id BETWEEN ?4 AND ?5 AND {rest}"
+                );
+                let last = format!("{prefix}{ID_TAIL}");
+                let values = params![bounds.0, bounds.1, agent, prefix, last];
+                take_fitting(transaction, &query, values, (filter, wanted), found)
+            }
+        }
+    }
+}
+
+fn take_fitting(
+    transaction: &Transaction<'_>,
+    query: &str,
+    values: impl Params,
+    (filter, wanted): (&SessionFilter, usize),
+    found: &mut Vec<Keyed<SessionRow, 2>>,
+) -> Result<(), ReadError> {
+    let mut statement = transaction.prepare_cached(query)?;
+    let mut rows = statement.query(values)?;
+    let mut taken = 0;
+    while taken < wanted
+        && let Some(row) = rows.next()?
+    {
+        let keyed = keyed_session(row)?;
+        if fits(filter, &keyed.row) {
+            found.push(keyed);
+            taken += 1;
+        }
+    }
+    Ok(())
+}
+
+fn keyed_session(row: &Row<'_>) -> rusqlite::Result<Keyed<SessionRow, 2>> {
+    let session = rows::session_row(row)?;
+    let key = number(row, SESSION_COLUMNS_LEN)?;
+    Ok(Keyed { keys: [session.updated_at.0, key], row: session })
+}
+
+/// One page of approvals, newest first.
+pub(crate) fn approvals(
+    transaction: &Transaction<'_>,
+    filter: &ApprovalFilter,
+    page: Option<&str>,
+    limit: usize,
+) -> Result<ListPage<ApprovalRow>, ReadError> {
+    let before = page_start(APPROVALS_LIST, page)?;
+    let wanted = page_rows(limit) + 1;
+    let mut found = Vec::new();
+    let statuses = ApprovalStatus::ALL.into_iter().filter(|it| fits_any(&filter.statuses, it));
+    match filter.session_id {
+        None => {
+            for status in statuses {
+                approvals_of_status(transaction, status, before, wanted, &mut found)?;
+            }
+        }
+        Some(session_id) => {
+            let all = approvals_of_session(transaction, session_id, before)?;
+            let statuses: Vec<_> = statuses.collect();
+            found.extend(all.into_iter().filter(|it| statuses.contains(&it.row.status)));
+        }
+    }
+    Ok(page_of(APPROVALS_LIST, found, wanted))
+}
+
+fn approvals_of_status(
+    transaction: &Transaction<'_>,
+    status: ApprovalStatus,
+    [requested_at, session, approval_id]: [u64; 3],
+    wanted: usize,
+    found: &mut Vec<Keyed<ApprovalRow, 3>>,
+) -> Result<(), ReadError> {
+    let query = format!(
+        "SELECT {APPROVAL_COLUMNS}, session,
+             (SELECT session_id FROM sessions WHERE key = approvals.session)
+         FROM approvals
+         WHERE status = ?1 AND (requested_at, session, approval_id) < (?2, ?3, ?4)
+         ORDER BY requested_at DESC, session DESC, approval_id DESC LIMIT ?5"
+    );
+    let values = params![
+        status.as_str(),
+        to_sql(requested_at),
+        to_sql(session),
+        to_sql(approval_id),
+        to_sql(wanted as u64)
+    ];
+    let mut statement = transaction.prepare_cached(&query)?;
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        let session_id = rows::session_id(row, APPROVAL_COLUMNS_LEN + 1)?;
+        found.push(keyed_approval(session_id, row)?);
+    }
+    Ok(())
+}
+
+fn approvals_of_session(
+    transaction: &Transaction<'_>,
+    session_id: SessionId,
+    before: [u64; 3],
+) -> Result<Vec<Keyed<ApprovalRow, 3>>, ReadError> {
+    let key: Option<i64> = transaction
+        .prepare_cached("SELECT key FROM sessions WHERE session_id = ?1")?
+        .query_row([session_id.to_string()], |row| row.get(0))
+        .optional()?;
+    let Some(key) = key else { return Ok(Vec::new()) };
+    let query = format!("SELECT {APPROVAL_COLUMNS}, session FROM approvals WHERE session = ?1");
+    let mut statement = transaction.prepare_cached(&query)?;
+    let all = statement.query_map([key], |row| keyed_approval(session_id, row))?;
+    let mut found = all.collect::<rusqlite::Result<Vec<_>>>()?;
+    found.retain(|it| it.keys < before);
+    Ok(found)
+}
+
+fn keyed_approval(session_id: SessionId, row: &Row<'_>) -> rusqlite::Result<Keyed<ApprovalRow, 3>> {
+    let approval = rows::approval_row(session_id, row)?;
+    let key = number(row, APPROVAL_COLUMNS_LEN)?;
+    Ok(Keyed { keys: [approval.requested_at.0, key, approval.approval_id.0], row: approval })
+}
+
+fn page_start<const N: usize>(list: char, page: Option<&str>) -> Result<[u64; N], StoreError> {
+    match page {
+        None => Ok([BEHIND_ALL; N]),
+        Some(token) => PageToken::decode(list, token).map(|it| it.keys),
+    }
+}
+
+/// Merges what the walks found.
+fn page_of<T, const N: usize>(
+    list: char,
+    mut found: Vec<Keyed<T, N>>,
+    wanted: usize,
+) -> ListPage<T> {
+    found.sort_unstable_by_key(|it| std::cmp::Reverse(it.keys));
+    let has_more = found.len() >= wanted;
+    found.truncate(wanted - 1);
+    let last = found.last().filter(|_| has_more);
+    let next_page = last.map(|it| PageToken { list, keys: it.keys }.encode());
+    ListPage { rows: found.into_iter().map(|it| it.row).collect(), next_page }
+}
