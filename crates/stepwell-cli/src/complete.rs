@@ -4,7 +4,6 @@
 //! wrong, or takes too long, gives no candidates.
 
 use std::ffi::OsStr;
-use std::future::Future;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -101,11 +100,7 @@ fn candidate(value: &str, help: &str) -> CompletionCandidate {
 }
 
 /// Asks the server, within [`BUDGET`] for everything.
-fn ask<T, F, Asked>(question: F) -> Vec<T>
-where
-    F: FnOnce(&Client) -> Asked,
-    Asked: Future<Output = Option<Vec<T>>>,
-{
+fn ask<T>(question: impl AsyncFnOnce(&Client) -> Option<Vec<T>>) -> Vec<T> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };

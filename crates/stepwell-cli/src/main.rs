@@ -25,6 +25,8 @@ use crate::args::Cli;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
+    // Commands that tools run must not inherit what our parent left open.
+    stepwell_worker::close_inherited_handles();
     complete::answer_shell();
     let cli = Cli::parse();
     let color = cli.global.color;

@@ -6,19 +6,21 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::agent::{Agent, Effect, ToolKind};
+use crate::agent::{Agent, ToolKind};
 use crate::event::{
-    Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, FinishReason,
-    MessageReceived, ModelFailed, ModelReplied, ModelRequested, Question, RefusalReason,
-    SessionCreated, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished, ToolLost,
-    ToolOutcome, ToolRefused, ToolScheduled,
+    Event, EventBody, FinishReason, MessageReceived, ModelFailed, ModelReplied, ModelRequested,
+    RefusalReason, SessionCreated, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished,
+    ToolLost, ToolOutcome, ToolRefused, ToolScheduled,
 };
-use crate::ids::{ApprovalId, CallId, Seq};
-use crate::json::action_digest;
-use crate::policy::arguments_value;
+use crate::ids::{CallId, Seq};
 use crate::prompt::Prompt;
-use crate::state::{Approval, Call, CallStatus, ClosedApproval, Origin, Phase, SessionState, Stop};
+use crate::repeat::{forget_actions, note_actions};
+use crate::state::{Call, CallStatus, ClosedApproval, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
+
+mod approvals;
+
+use approvals::{answer_question, approval_decided, approval_requested, close_approval};
 
 /// A history that no release of Stepwell writes. Its session is quarantined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,7 +92,7 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
         EventBody::ModelFailed(it) => model_failed(state, it),
         EventBody::ToolScheduled(it) => scheduled(state, it),
         EventBody::ToolDispatched(it) => dispatched(state, it),
-        EventBody::ToolFinished(it) => finished(state, it),
+        EventBody::ToolFinished(it) => finished(state, event, it),
         EventBody::ToolLost(it) => lost(state, it),
         EventBody::ToolRefused(it) => refused(state, it),
         EventBody::ApprovalRequested(it) => approval_requested(state, event, it),
@@ -117,6 +119,7 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
         }
         EventBody::SessionFinished(it) => {
             end(state);
+            state.end_reason.clone_from(&it.reason);
             state.phase = Phase::Finished { outcome: it.outcome, limit: it.limit };
             Ok(())
         }
@@ -149,8 +152,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
 fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String> {
     match state.phase {
         Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => state.step = it.step,
-        // A retry that became due, or a request that was not answered when the session was held.
-        Phase::Ready | Phase::Backoff { .. } if it.step == state.step => {}
+        Phase::Backoff { attempt } if it.step == state.step && it.attempt == attempt => {}
         Phase::Absent
         | Phase::Ready
         | Phase::Backoff { .. }
@@ -168,8 +170,11 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
 fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     expect_thinking(state, it.step, it.attempt)?;
     let content = whole(&it.content)?;
-    for call in &it.tool_calls {
+    for (call, index) in it.tool_calls.iter().zip(1..) {
         whole(&call.arguments)?;
+        if call.call_id != (CallId { step: it.step, index }) {
+            return Err(format!("the call id {} is not of this reply", call.call_id));
+        }
     }
     state.prompt.push_assistant(content, &it.tool_calls);
     state.usage.add(&it.usage);
@@ -192,9 +197,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
             attempt: 0,
             approval: None,
         };
-        if call.call_id.step != it.step || state.calls.insert(call.call_id, entry).is_some() {
-            return Err(format!("the call id {} is not of this reply", call.call_id));
-        }
+        state.calls.insert(call.call_id, entry);
     }
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
@@ -207,31 +210,6 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
 /// What the model is told of a call that its output limit cut off.
 pub(crate) const CUT_OFF: &str = "the output limit (max_tokens) cut this call off in the middle, so it was not \
     run; make a shorter call, or split the work into several calls";
-
-/// Remembers the actions of a reply and notices one that comes too often. A write that is new in
-/// the window empties it: the world has changed, so looking again is no repetition.
-fn note_actions(state: &mut SessionState) {
-    let Some(agent) = state.agent().cloned() else { return };
-    let window = agent.limits.repeat_window as usize;
-    if window == 0 {
-        return;
-    }
-    for call in state.calls.values() {
-        let digest = action_digest(&call.tool, &arguments_value(call.arguments.preview()));
-        let seen = state.recent_actions.iter().filter(|it| **it == digest).count();
-        let is_write = agent.tool(&call.tool).is_some_and(|tool| tool.effect == Effect::Write);
-        if is_write && seen == 0 {
-            state.recent_actions.clear();
-        }
-        if seen + 1 >= agent.limits.repeat_count as usize && state.repeated.is_none() {
-            state.repeated = Some(call.tool.clone());
-        }
-        state.recent_actions.push_back(digest);
-        if state.recent_actions.len() > window {
-            state.recent_actions.pop_front();
-        }
-    }
-}
 
 fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String> {
     expect_thinking(state, it.step, it.attempt)?;
@@ -261,8 +239,24 @@ fn scheduled(state: &mut SessionState, it: &ToolScheduled) -> Result<(), String>
         None => return Err(format!("the agent has no tool {}", call.tool)),
     };
     match call.status {
-        CallStatus::Proposed | CallStatus::Approved if it.attempt == call.attempt + 1 => {}
-        _ => return Err(format!("call {} cannot be scheduled", it.call_id)),
+        CallStatus::Proposed
+        | CallStatus::Approved
+        | CallStatus::Lost { never_started: true, .. }
+            if it.attempt == call.attempt + 1 => {}
+        CallStatus::Proposed
+        | CallStatus::Approved
+        | CallStatus::AwaitingApproval
+        | CallStatus::Scheduled
+        | CallStatus::Dispatched { .. }
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::Lost { .. }
+        | CallStatus::AwaitingRetry
+        | CallStatus::AwaitingOutcome
+        | CallStatus::AwaitingAnswer
+        | CallStatus::Sleeping
+        | CallStatus::Settled { .. } => {
+            return Err(format!("call {} cannot be scheduled", it.call_id));
+        }
     }
     call.status = status;
     call.attempt = it.attempt;
@@ -280,11 +274,14 @@ fn dispatched(state: &mut SessionState, it: &ToolDispatched) -> Result<(), Strin
     Ok(())
 }
 
-fn finished(state: &mut SessionState, it: &ToolFinished) -> Result<(), String> {
+fn finished(state: &mut SessionState, event: &Event, it: &ToolFinished) -> Result<(), String> {
     let output = whole(&it.output)?;
     if it.late {
-        let given_up = state.given_up.remove(&it.call_id);
-        return given_up.map(|_| ()).ok_or_else(|| format!("call {} is not late", it.call_id));
+        if state.given_up.get(&it.call_id) != Some(&it.attempt) {
+            return Err(format!("call {} attempt {} is not late", it.call_id, it.attempt));
+        }
+        state.given_up.remove(&it.call_id);
+        return Ok(());
     }
     let limit = observation_limit(state.agent().map(|agent| &**agent));
     let call = call_mut(state, it.call_id)?;
@@ -295,21 +292,20 @@ fn finished(state: &mut SessionState, it: &ToolFinished) -> Result<(), String> {
         ToolOutcome::Ok => shorten(output, limit),
         ToolOutcome::Error => format!("Error: {}", shorten(output, limit)),
     };
-    withdraw_question(state, it.call_id);
+    state.timers.remove(&Timer::ToolRetry(it.call_id));
+    answer_question(state, event, it);
     settle(state, it.call_id, &text)
 }
 
 /// Scheduled, dispatched, or thought lost while it was not.
-fn is_running(status: &CallStatus) -> bool {
+pub(crate) fn is_running(status: &CallStatus) -> bool {
     matches!(
         status,
-        CallStatus::Scheduled | CallStatus::Dispatched { .. } | CallStatus::AwaitingOutcome
+        CallStatus::Scheduled
+            | CallStatus::Dispatched { .. }
+            | CallStatus::AwaitingRetry
+            | CallStatus::AwaitingOutcome
     )
-}
-
-/// The worker's own word makes the question to a person needless.
-fn withdraw_question(state: &mut SessionState, call_id: CallId) {
-    state.approvals.retain(|_, approval| approval.call_id != call_id);
 }
 
 fn lost(state: &mut SessionState, it: &ToolLost) -> Result<(), String> {
@@ -323,11 +319,7 @@ fn lost(state: &mut SessionState, it: &ToolLost) -> Result<(), String> {
         state.given_up.insert(it.call_id, it.attempt);
         return settle(state, it.call_id, &format!("Error: {}", it.reason));
     }
-    call.status = if it.never_started {
-        CallStatus::Approved
-    } else {
-        CallStatus::Lost { reason: it.reason.clone() }
-    };
+    call.status = CallStatus::Lost { reason: it.reason.clone(), never_started: it.never_started };
     Ok(())
 }
 
@@ -343,122 +335,19 @@ fn refused(state: &mut SessionState, it: &ToolRefused) -> Result<(), String> {
     settle(state, it.call_id, &format!("Not run: {}", it.message))
 }
 
-fn approval_requested(
-    state: &mut SessionState,
-    event: &Event,
-    it: &ApprovalRequested,
-) -> Result<(), String> {
-    if it.approval_id != ApprovalId(event.seq.0) {
-        return Err(format!("the approval {} is not named after its event", it.approval_id));
-    }
-    let call = call_mut(state, it.call_id)?;
-    call.status = match (&call.status, it.question) {
-        (CallStatus::Proposed, Question::MayRun) => CallStatus::AwaitingApproval,
-        (CallStatus::Lost { .. }, Question::WhatHappened) => CallStatus::AwaitingOutcome,
-        (_, Question::MayRun | Question::WhatHappened) => {
-            return Err(format!("nothing is to be asked about call {}", it.call_id));
-        }
-    };
-    let approval = Approval {
-        call_id: it.call_id,
-        question: it.question,
-        action_digest: it.action_digest.clone(),
-        rule: it.rule.clone(),
-        requested_at: event.time,
-        expires_at: it.expires_at,
-    };
-    state.approvals.insert(it.approval_id, approval);
-    if let Some(expires_at) = it.expires_at {
-        state.timers.insert(Timer::ApprovalExpiry(it.approval_id), expires_at);
-    }
-    Ok(())
-}
-
-fn approval_decided(
-    state: &mut SessionState,
-    event: &Event,
-    it: &ApprovalDecided,
-) -> Result<(), String> {
-    let output = it.output.as_ref().map(whole).transpose()?.map(ToString::to_string);
-    let is_open = state.approvals.get(&it.approval_id).is_some_and(|approval| {
-        approval.call_id == it.call_id && approval.question == it.decision.answers()
-    });
-    if !is_open {
-        return Err(format!("the approval {} is not open", it.approval_id));
-    }
-    let limit = observation_limit(state.agent().map(|agent| &**agent));
-    let call = call_mut(state, it.call_id)?;
-    let tool = call.tool.clone();
-    match it.decision {
-        ApprovalDecision::Approve
-        | ApprovalDecision::ApproveForSession
-        | ApprovalDecision::DidNotHappen => {
-            call.status = CallStatus::Approved;
-            call.approval = Some(it.approval_id);
-            if it.arguments.is_some() {
-                call.edited.clone_from(&it.arguments);
-            }
-        }
-        ApprovalDecision::Deny => {
-            let message = denial(&event.actor, &it.reason);
-            call.status = CallStatus::TurnedDown { reason: RefusalReason::Denied, message };
-        }
-        ApprovalDecision::Happened => {
-            let output = output.unwrap_or_default();
-            settle(state, it.call_id, &shorten(&output, limit))?;
-        }
-        ApprovalDecision::Failed => {
-            let reason = if it.reason.is_empty() { OUTCOME_FAILED } else { &it.reason };
-            settle(state, it.call_id, &format!("Error: {reason}"))?;
-        }
-    }
-    if it.decision == ApprovalDecision::ApproveForSession {
-        state.grants.insert(tool);
-    }
-    let closed = ClosedApproval {
-        decision: Some(it.decision),
-        by: event.actor.clone(),
-        at: event.time,
-        reason: it.reason.clone(),
-    };
-    close_approval(state, it.approval_id, closed);
-    Ok(())
-}
-
-/// What the model is told when a person settles a lost call as failed and gives no reason.
-const OUTCOME_FAILED: &str = "the worker was lost while it ran this call; a person looked and says \
-    that it failed";
-
-fn denial(by: &Actor, reason: &str) -> String {
-    let who = match by {
-        Actor::Person(name) => name.clone(),
-        Actor::Engine | Actor::Worker(_) | Actor::Model(_) => by.to_string(),
-    };
-    if reason.is_empty() {
-        format!("{who} denied this call")
-    } else {
-        format!("{who} denied this call: {reason}")
-    }
-}
-
-fn close_approval(state: &mut SessionState, approval_id: ApprovalId, closed: ClosedApproval) {
-    state.approvals.remove(&approval_id);
-    state.timers.remove(&Timer::ApprovalExpiry(approval_id));
-    state.closed_approvals.insert(approval_id, closed);
-}
-
 fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String> {
     let content = whole(&it.content)?.to_string();
-    if let Some(key) = &it.client_key
-        && !state.message_keys.insert(key.clone())
-    {
+    if let Some(key) = it.client_key.as_ref().filter(|key| state.message_keys.contains(*key)) {
         return Err(format!("the message {key} was taken before"));
     }
+    if let Some(call_id) = it.answers
+        && call_mut(state, call_id)?.status != CallStatus::AwaitingAnswer
+    {
+        return Err(format!("call {call_id} awaits no answer"));
+    }
+    state.message_keys.extend(it.client_key.clone());
     if let Some(call_id) = it.answers {
-        let call = call_mut(state, call_id)?;
-        if call.status != CallStatus::AwaitingAnswer {
-            return Err(format!("call {call_id} awaits no answer"));
-        }
+        forget_actions(state);
         return settle(state, call_id, &content);
     }
     state.inbox.push(it.clone());
@@ -477,6 +366,9 @@ fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String>
 
 fn timer_started(state: &mut SessionState, it: &TimerStarted) -> Result<(), String> {
     match it.timer {
+        Timer::ModelRetry if !matches!(state.phase, Phase::Backoff { .. }) => {
+            return Err("the model call did not fail".to_string());
+        }
         Timer::ModelRetry => state.failure_handled = true,
         Timer::ToolRetry(call_id) => {
             let call = call_mut(state, call_id)?;
@@ -559,6 +451,9 @@ fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     let inbox = core::mem::take(&mut state.inbox);
     for message in &inbox {
         state.prompt.push_user(whole(&message.content)?);
+    }
+    if !inbox.is_empty() {
+        forget_actions(state);
     }
     Ok(!inbox.is_empty())
 }

@@ -11,7 +11,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::apply::{IllegalHistory, apply};
+use crate::apply::{IllegalHistory, apply, is_running};
 use crate::event::{
     Actor, ApprovalDecision, CancelRequested, Event, EventBody, MessageReceived, ModelFailed,
     ModelReplied, PauseRequested, Question, ResumeRequested, SessionCreated, TimerFired,
@@ -347,9 +347,12 @@ fn accept_reply(state: &SessionState, mut reply: ModelReplied) -> Result<Accepte
         let index = u32::try_from(i + 1).unwrap_or(u32::MAX);
         call.call_id = CallId { step: reply.step, index };
         // Servers send no id, or the same for two calls: then ours goes back to them.
-        if call.wire_id.is_empty() || !wire_ids.insert(call.wire_id.clone()) {
+        if call.wire_id.is_empty() || wire_ids.contains(&call.wire_id) {
             call.wire_id = alloc::format!("call_{}_{index}", reply.step);
-            wire_ids.insert(call.wire_id.clone());
+        }
+        // A server may have used that very id for another call.
+        while !wire_ids.insert(call.wire_id.clone()) {
+            call.wire_id.push('_');
         }
     }
     let model = state.agent().map(|agent| agent.model.name.clone()).unwrap_or_default();
@@ -392,13 +395,10 @@ fn accept_report(
     worker: String,
 ) -> Result<Accepted, Reject> {
     let (call_id, attempt) = (report.call_id, report.attempt);
-    let runs = state.calls.get(&call_id).is_some_and(|call| {
-        call.attempt == attempt
-            && matches!(
-                call.status,
-                CallStatus::Scheduled | CallStatus::Dispatched { .. } | CallStatus::AwaitingOutcome
-            )
-    });
+    let runs = state
+        .calls
+        .get(&call_id)
+        .is_some_and(|call| call.attempt == attempt && is_running(&call.status));
     report.late = !runs;
     if report.late && state.given_up.get(&call_id) != Some(&attempt) {
         return Err(Reject::NotRunning { call_id, attempt });
@@ -426,6 +426,10 @@ fn accept_message(
     }
     if state.is_finished() {
         return Err(Reject::Finished { status: state.status() });
+    }
+    if state.cancelled.is_some() {
+        // Nobody would read it.
+        return Err(Reject::Finished { status: Status::Cancelled });
     }
     let asks = |call_id: &CallId| {
         state.calls.get(call_id).is_some_and(|call| call.status == CallStatus::AwaitingAnswer)

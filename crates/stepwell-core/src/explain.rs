@@ -48,16 +48,14 @@ fn nth(attempt: u32) -> String {
 fn finished(state: &SessionState, outcome: Outcome, limit: Option<LimitKind>) -> String {
     match (outcome, limit) {
         (Outcome::Completed, _) => format!("completed in {} steps", state.step),
-        (Outcome::Failed, _) => match &state.model_failure {
-            Some(failure) => format!("failed: {}: {}", failure.endpoint, failure.message),
-            None => "failed".to_string(),
-        },
+        (Outcome::Failed, _) => format!("failed: {}", state.end_reason),
         (Outcome::Cancelled, _) => match &state.cancelled {
             Some(stop) => format!("cancelled by {}", who(stop)),
             None => "cancelled".to_string(),
         },
         (Outcome::LimitReached, Some(limit)) => {
-            format!("ended by its limit `{}` after {} steps", limit.as_str(), state.step)
+            let (limit, reason) = (limit.as_str(), &state.end_reason);
+            format!("ended by its limit `{limit}` after {} steps: {reason}", state.step)
         }
         (Outcome::LimitReached, None) => "ended by a limit".to_string(),
     }

@@ -5,19 +5,19 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
-use crate::agent::{Agent, RETRY_AFTER_MS_MAX, ToolKind, ToolSpec, Verdict};
-use crate::apply::CUT_OFF;
+use crate::agent::{Agent, RETRY_AFTER_MS_MAX};
 use crate::event::{
-    ApprovalRequested, EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed,
-    ModelRequested, Outcome, Question, RefusalReason, SessionFinished, Timer, TimerStarted,
-    ToolRefused, ToolScheduled,
+    EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed, ModelRequested, Outcome,
+    SessionFinished, Timer, TimerStarted,
 };
-use crate::ids::{ApprovalId, CallId, TimestampMs};
-use crate::json::action_digest;
-use crate::policy::{arguments_value, rule_on};
+use crate::ids::TimestampMs;
+use crate::pending::may_repeat;
 use crate::state::{Call, CallStatus, Phase, SessionState};
+
+mod calls;
+
+use calls::{OpenCall, follow_call};
 
 /// How long tools may take to stop after a cancel before the session ends without them.
 pub const CANCEL_GRACE_MS: u64 = 10_000;
@@ -53,14 +53,12 @@ pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<Ev
         Phase::Acting => state
             .calls
             .iter()
-            .find_map(|(call_id, call)| follow_call(state, agent, *call_id, call, now)),
+            .find_map(|(id, call)| follow_call(OpenCall { state, agent, call_id: *id, call, now })),
     }
 }
 
 fn follow_cancel(state: &SessionState, now: TimestampMs) -> Option<EventBody> {
-    let runs =
-        |call: &Call| matches!(call.status, CallStatus::Scheduled | CallStatus::Dispatched { .. });
-    let waits_for_tools = state.calls.values().any(runs);
+    let waits_for_tools = state.calls.values().any(|call| may_run(state, call));
     if waits_for_tools && !state.grace_started {
         let due_at = now.plus_ms(CANCEL_GRACE_MS);
         return Some(TimerStarted { timer: Timer::CancelGrace, due_at }.into());
@@ -70,6 +68,24 @@ fn follow_cancel(state: &SessionState, now: TimestampMs) -> Option<EventBody> {
     }
     let reason = state.cancelled.as_ref().map(|stop| stop.reason.clone()).unwrap_or_default();
     Some(SessionFinished { outcome: Outcome::Cancelled, reason, limit: None }.into())
+}
+
+/// Whether a worker may have the call: one that must not run twice is told to the session first.
+fn may_run(state: &SessionState, call: &Call) -> bool {
+    match &call.status {
+        CallStatus::Scheduled => may_repeat(state, call),
+        CallStatus::Dispatched { .. } => true,
+        CallStatus::Proposed
+        | CallStatus::AwaitingApproval
+        | CallStatus::Approved
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::Lost { .. }
+        | CallStatus::AwaitingRetry
+        | CallStatus::AwaitingOutcome
+        | CallStatus::AwaitingAnswer
+        | CallStatus::Sleeping
+        | CallStatus::Settled { .. } => false,
+    }
 }
 
 fn limit_reached(limit: LimitKind, reason: String) -> EventBody {
@@ -189,140 +205,4 @@ fn jitter(state: &SessionState, attempt: u32, max: u64) -> u64 {
     let mut bytes = [0; 8];
     hasher.finalize_xof().fill(&mut bytes);
     u64::from_le_bytes(bytes) % (max.saturating_add(1)).max(1)
-}
-
-fn follow_call(
-    state: &SessionState,
-    agent: &Agent,
-    call_id: CallId,
-    call: &Call,
-    now: TimestampMs,
-) -> Option<EventBody> {
-    let is_held = state.paused.is_some();
-    match &call.status {
-        CallStatus::Proposed | CallStatus::Approved if is_held => None,
-        CallStatus::Proposed => Some(judge(state, agent, call_id, call, now)),
-        CallStatus::Approved => Some(schedule(call_id, call)),
-        CallStatus::TurnedDown { reason, message } => {
-            Some(ToolRefused { call_id, reason: *reason, message: message.clone() }.into())
-        }
-        CallStatus::Lost { reason } => Some(after_loss(state, agent, call_id, call, reason, now)),
-        CallStatus::Sleeping if !state.timers.contains_key(&Timer::Sleep(call_id)) => {
-            let due_at = now.plus_ms(sleep_ms(call).unwrap_or(0));
-            Some(TimerStarted { timer: Timer::Sleep(call_id), due_at }.into())
-        }
-        CallStatus::AwaitingApproval
-        | CallStatus::Scheduled
-        | CallStatus::Dispatched { .. }
-        | CallStatus::AwaitingRetry
-        | CallStatus::AwaitingOutcome
-        | CallStatus::AwaitingAnswer
-        | CallStatus::Sleeping
-        | CallStatus::Settled { .. } => None,
-    }
-}
-
-fn schedule(call_id: CallId, call: &Call) -> EventBody {
-    ToolScheduled { call_id, attempt: call.attempt + 1, approval_id: call.approval }.into()
-}
-
-/// May a proposed call run?
-fn judge(
-    state: &SessionState,
-    agent: &Agent,
-    call_id: CallId,
-    call: &Call,
-    now: TimestampMs,
-) -> EventBody {
-    let refuse = |reason, message: String| ToolRefused { call_id, reason, message }.into();
-    let Some(tool) = agent.tool(&call.tool) else {
-        return refuse(RefusalReason::UnknownTool, unknown_tool(agent, &call.tool));
-    };
-    if let Some(problem) = &call.problem {
-        let cut_off = problem == CUT_OFF;
-        let reason = if cut_off { RefusalReason::CutOff } else { RefusalReason::BadArguments };
-        return refuse(reason, problem.clone());
-    }
-    if tool.kind == ToolKind::Sleep && sleep_ms(call).is_none() {
-        let message = "`seconds` must be a number that is not negative".to_string();
-        return refuse(RefusalReason::BadArguments, message);
-    }
-    let arguments = arguments_value(call.effective_arguments());
-    let ruling = rule_on(agent, tool, &arguments);
-    match ruling.verdict {
-        Verdict::Allow => schedule(call_id, call),
-        Verdict::Ask if state.grants.contains(&tool.name) => schedule(call_id, call),
-        Verdict::Ask => {
-            let expires_at = agent.approval_expires_after_ms.map(|ms| now.plus_ms(ms));
-            ask(state, call_id, tool, Question::MayRun, (ruling.rule, expires_at), call)
-        }
-        Verdict::Deny => refuse(RefusalReason::Forbidden, format!("forbidden by {}", ruling.rule)),
-    }
-}
-
-fn ask(
-    state: &SessionState,
-    call_id: CallId,
-    tool: &ToolSpec,
-    question: Question,
-    (rule, expires_at): (String, Option<TimestampMs>),
-    call: &Call,
-) -> EventBody {
-    let action = arguments_value(call.effective_arguments());
-    ApprovalRequested {
-        approval_id: ApprovalId(state.head.next().0),
-        call_id,
-        question,
-        action_digest: action_digest(&tool.name, &action),
-        rule,
-        expires_at,
-    }
-    .into()
-}
-
-fn unknown_tool(agent: &Agent, name: &str) -> String {
-    let known: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
-    if known.is_empty() {
-        format!("there is no tool `{name}`; this agent has no tools, answer in words")
-    } else {
-        format!("there is no tool `{name}`; use one of: {}", known.join(", "))
-    }
-}
-
-/// A call was lost: start it again if that can do no harm, else ask a person.
-fn after_loss(
-    state: &SessionState,
-    agent: &Agent,
-    call_id: CallId,
-    call: &Call,
-    reason: &str,
-    now: TimestampMs,
-) -> EventBody {
-    let Some(tool) = agent.tool(&call.tool) else {
-        let message = unknown_tool(agent, &call.tool);
-        return ToolRefused { call_id, reason: RefusalReason::UnknownTool, message }.into();
-    };
-    if !tool.effect.may_repeat() {
-        let rule = format!(
-            "`{}` is a write tool, it was started, and its outcome is unknown: {reason}",
-            tool.name
-        );
-        return ask(state, call_id, tool, Question::WhatHappened, (rule, None), call);
-    }
-    if call.attempt >= agent.limits.tool_attempts_max {
-        let message = format!("its worker was lost {} times, the last: {reason}", call.attempt);
-        return ToolRefused { call_id, reason: RefusalReason::WorkerLost, message }.into();
-    }
-    let doublings = call.attempt.saturating_sub(1).min(40);
-    let wait = agent.retry.base_ms.saturating_mul(1 << doublings).min(agent.retry.cap_ms);
-    let due_at = now.plus_ms(wait.saturating_add(jitter(state, call.attempt, wait / 4)));
-    TimerStarted { timer: Timer::ToolRetry(call_id), due_at }.into()
-}
-
-/// The wait that a `sleep` call asks for. Saturates: a huge number of seconds never fires.
-fn sleep_ms(call: &Call) -> Option<u64> {
-    let value = arguments_value(call.effective_arguments());
-    let seconds = value.get("seconds")?.as_f64()?;
-    // `as` saturates at the ends of u64 and NaN was excluded.
-    (seconds.is_finite() && seconds >= 0.0).then_some((seconds * 1_000.0) as u64)
 }

@@ -6,7 +6,6 @@
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -253,7 +252,10 @@ pub fn write_string(text: &str, out: &mut String) {
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
             control if control < ' ' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)));
+                out.push_str("\\u00");
+                for digit in [u32::from(control) >> 4, u32::from(control) & 0xf] {
+                    out.push(char::from_digit(digit, 16).unwrap_or('0'));
+                }
             }
             other => out.push(other),
         }

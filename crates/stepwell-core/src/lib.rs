@@ -23,6 +23,7 @@ pub mod json;
 pub mod pending;
 pub mod policy;
 pub mod prompt;
+mod repeat;
 pub mod shell;
 pub mod spans;
 pub mod state;

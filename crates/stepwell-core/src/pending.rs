@@ -104,7 +104,7 @@ fn owed_to_call(state: &SessionState, call_id: CallId, call: &Call) -> Option<Co
     }
 }
 
-fn may_repeat(state: &SessionState, call: &Call) -> bool {
+pub(crate) fn may_repeat(state: &SessionState, call: &Call) -> bool {
     let tool = state.agent().and_then(|agent| agent.tool(&call.tool));
     tool.is_some_and(|tool| tool.effect.may_repeat())
 }

@@ -72,10 +72,16 @@ fn as_text(value: &Value) -> String {
 fn describe(number: usize, rule: &ApprovalRule) -> String {
     let mut text = format!("rule {number}: {} `{}`", verb(rule.verdict), rule.tool);
     for condition in &rule.arguments {
-        text.push_str(&format!(" with {} = `{}`", condition.name, condition.pattern));
+        text.push_str(" with ");
+        text.push_str(&condition.name);
+        text.push_str(" = `");
+        text.push_str(&condition.pattern);
+        text.push('`');
     }
     if !rule.commands.is_empty() {
-        text.push_str(&format!(" for `{}`", rule.commands.join("`, `")));
+        text.push_str(" for `");
+        text.push_str(&rule.commands.join("`, `"));
+        text.push('`');
     }
     text
 }

@@ -70,6 +70,8 @@ pub struct SessionState {
     pub model_failure: Option<ModelFailed>,
     /// What follows from that failure is decided.
     pub failure_handled: bool,
+    /// Why the session ended, in words.
+    pub end_reason: String,
     /// The last reply of the model: the answer, once completed.
     pub last_reply: Text,
     /// Why the model stopped in its last reply.
@@ -182,6 +184,8 @@ pub enum CallStatus {
     Lost {
         /// How it was noticed.
         reason: String,
+        /// The worker is sure that the call never began.
+        never_started: bool,
     },
     /// It was lost and will be scheduled again when a timer fires.
     AwaitingRetry,

@@ -127,12 +127,19 @@ impl<'de> Deserialize<'de> for Text {
 
 /// The longest prefix of `text` with at most `bytes_max` bytes that ends between characters.
 pub fn prefix(text: &str, bytes_max: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 /// The longest suffix of `text` with at most `bytes_max` bytes that begins between characters.
 pub fn suffix(text: &str, bytes_max: usize) -> &str {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes_max));
+    let mut start = text.len().saturating_sub(bytes_max);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
     text.get(start..).unwrap_or_default()
 }
 

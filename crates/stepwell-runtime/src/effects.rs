@@ -2,51 +2,96 @@
 //!
 //! An effect that is pending and does not run is started; one that runs and is no longer pending is
 //! told to stop. So the same code serves a live session and one that was found after a crash.
+//!
+//! Invariant: an effect brings its outcome to the session, or tells the owner that nothing will come
+//! of it. Nothing stands in `running` that does not run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stepwell_core::event::{ModelErrorKind, ModelFailed, ToolLost};
-use stepwell_core::state::Call;
+use stepwell_core::state::{Call, CallStatus};
 use stepwell_core::{CallId, Command, Input, SessionId, SessionState};
 use stepwell_ports::{ModelRequest, ToolRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::model_call;
-use crate::tool_call;
+use crate::mailbox::{Mailbox, Origin};
+use crate::task::pause;
+use crate::{model_call, tool_call};
 
 /// First and longest wait before an outcome is offered to its session again.
-const DELIVER_MS: (u64, u64) = (50, 5_000);
+const DELIVER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// How long an effect rests that ended without a word and was not told to: what made it end so would
+/// end it again.
+const REST: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Model { step: u32, attempt: u32 },
     Tool { call_id: CallId, attempt: u32 },
+}
+
+/// One effect of one owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EffectId {
+    key: Key,
+    /// Tells it from an earlier effect with the same key.
+    nth: u64,
+}
+
+struct Running {
+    nth: u64,
+    cancel: CancellationToken,
 }
 
 /// See the module.
 pub(crate) struct Effects {
     engine: Engine,
     session_id: SessionId,
-    running: HashMap<Key, CancellationToken>,
+    mailbox: Arc<Mailbox>,
+    /// Sorted, so that what is started and stopped together always goes in the same order.
+    running: BTreeMap<Key, Running>,
+    started: u64,
+}
+
+/// An effect's way to its session.
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    /// The engine.
+    pub(crate) engine: Engine,
+    /// The session.
+    pub(crate) session_id: SessionId,
+    /// The effect is told to stop.
+    pub(crate) cancel: CancellationToken,
+}
+
+/// Whether an effect brought its outcome to the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It is durable: the session goes on from it.
+    Yes,
+    /// The session did not want it, or there was none.
+    No,
 }
 
 impl Effects {
-    pub(crate) fn new(engine: Engine, session_id: SessionId) -> Self {
-        Self { engine, session_id, running: HashMap::new() }
+    pub(crate) fn new(engine: Engine, session_id: SessionId, mailbox: Arc<Mailbox>) -> Self {
+        Self { engine, session_id, mailbox, running: BTreeMap::new(), started: 0 }
     }
 
     /// Starts and stops until what runs is what `commands` want.
     pub(crate) fn reconcile(&mut self, state: &SessionState, commands: &[Command]) {
-        let wanted: HashSet<Key> = commands.iter().filter_map(key_of).collect();
-        self.running.retain(|key, cancel| {
+        let wanted: BTreeSet<Key> = commands.iter().filter_map(key_of).collect();
+        self.running.retain(|key, running| {
             let keep = wanted.contains(key);
             if !keep {
-                cancel.cancel();
+                running.cancel.cancel();
             }
             keep
         });
@@ -58,75 +103,78 @@ impl Effects {
         }
     }
 
-    /// Tells everything that runs to stop.
-    pub(crate) fn stop_all(&mut self) {
-        for (_, cancel) in self.running.drain() {
-            cancel.cancel();
+    /// Takes note that an effect is over. To be followed by [`Effects::reconcile`].
+    pub(crate) fn ended(&mut self, effect: EffectId) {
+        if self.running.get(&effect.key).is_some_and(|it| it.nth == effect.nth) {
+            self.running.remove(&effect.key);
         }
     }
 
     fn carry_out(&mut self, state: &SessionState, command: &Command) {
         let Some(key) = key_of(command) else { return };
-        if let Some(cancel) = self.running.get(&key) {
-            if let Command::StopTool { .. } = command {
-                cancel.cancel();
+        let stops = matches!(command, Command::StopTool { .. });
+        if let Some(running) = self.running.get(&key) {
+            if stops {
+                running.cancel.cancel();
             }
             return;
         }
-        let cancel = CancellationToken::new();
+        let outlet = Outlet {
+            engine: self.engine.clone(),
+            session_id: self.session_id,
+            cancel: CancellationToken::new(),
+        };
+        if stops {
+            outlet.cancel.cancel();
+        }
         match command {
             Command::AskModel { step, attempt } => {
-                self.ask_model(state, *step, *attempt, &cancel);
+                let Some(agent) = state.agent().cloned() else { return };
+                let request = ModelRequest {
+                    session_id: self.session_id,
+                    step: *step,
+                    attempt: *attempt,
+                    model: agent.model.clone(),
+                    prompt: state.prompt.clone(),
+                };
+                self.spawn(key, outlet.clone(), model_call::ask(outlet, agent, request));
             }
             Command::RunTool { call_id, attempt } => {
                 if let Some(request) = self.tool_request(state, *call_id, *attempt) {
-                    let run = tool_call::run(self.engine.clone(), request, cancel.clone());
-                    self.spawn(key, run);
+                    self.spawn(key, outlet.clone(), tool_call::run(outlet, request));
                 }
             }
             Command::FollowTool { call_id, attempt, worker } => {
                 if let Some(request) = self.tool_request(state, *call_id, *attempt) {
-                    let engine = self.engine.clone();
-                    let follow =
-                        tool_call::follow(engine, worker.clone(), request, cancel.clone());
-                    self.spawn(key, follow);
+                    let follow = tool_call::follow(outlet.clone(), worker.clone(), request);
+                    self.spawn(key, outlet, follow);
                 }
             }
-            Command::StopTool { call_id, attempt } => {
-                // This owner started nothing: an earlier one did, and is gone.
-                let lost = ToolLost {
-                    call_id: *call_id,
-                    attempt: *attempt,
-                    reason: "its session was cancelled while the server restarted".to_string(),
-                    never_started: false,
-                };
-                let (engine, session_id) = (self.engine.clone(), self.session_id);
-                self.spawn(key, async move {
-                    deliver(&engine, session_id, Input::ToolLost(lost), Vec::new()).await;
-                });
-            }
+            Command::StopTool { call_id, attempt } => self.stop(state, *call_id, *attempt, outlet),
             Command::WaitUntil { .. } => {}
         }
-        self.running.insert(key, cancel);
     }
 
-    fn ask_model(
-        &self,
-        state: &SessionState,
-        step: u32,
-        attempt: u32,
-        cancel: &CancellationToken,
-    ) {
-        let Some(agent) = state.agent().cloned() else { return };
-        let request = ModelRequest {
-            session_id: self.session_id,
-            step,
+    /// Stops a call that this owner did not start: an earlier one did, and is gone.
+    fn stop(&mut self, state: &SessionState, call_id: CallId, attempt: u32, outlet: Outlet) {
+        let key = Key::Tool { call_id, attempt };
+        let status = state.calls.get(&call_id).map(|call| &call.status);
+        if let Some(CallStatus::Dispatched { worker }) = status
+            && let Some(request) = self.tool_request(state, call_id, attempt)
+        {
+            // The token of the outlet is cancelled: the worker is told to stop, if it has the call.
+            self.spawn(key, outlet.clone(), tool_call::follow(outlet, worker.clone(), request));
+            return;
+        }
+        let lost = ToolLost {
+            call_id,
             attempt,
-            model: agent.model.clone(),
-            prompt: state.prompt.clone(),
+            reason: "its session was cancelled before it was known to run".to_string(),
+            never_started: false,
         };
-        let ask = model_call::ask(self.engine.clone(), agent, request, cancel.clone());
-        self.spawn(Key::Model { step, attempt }, ask);
+        self.spawn(key, outlet.clone(), async move {
+            outlet.deliver(Input::ToolLost(lost), Vec::new()).await
+        });
     }
 
     fn tool_request(
@@ -142,14 +190,44 @@ impl Effects {
     }
 
     /// Starts an effect. One that panics is reported as a failure of the outside.
-    fn spawn(&self, key: Key, effect: impl Future<Output = ()> + Send + 'static) {
-        let (engine, session_id) = (self.engine.clone(), self.session_id);
+    fn spawn(
+        &mut self,
+        key: Key,
+        outlet: Outlet,
+        effect: impl Future<Output = Told> + Send + 'static,
+    ) {
+        self.started += 1;
+        let effect_id = EffectId { key, nth: self.started };
+        let running = Running { nth: effect_id.nth, cancel: outlet.cancel.clone() };
+        self.running.insert(key, running);
+        let mailbox = self.mailbox.clone();
         self.engine.inner.effects.spawn(async move {
-            if catch_panic(effect).await.is_err() {
-                tracing::error!(session = %session_id, ?key, "an effect panicked");
-                deliver(&engine, session_id, panicked(key), Vec::new()).await;
+            let told = match catch_panic(effect).await {
+                Ok(told) => told,
+                Err(()) => {
+                    tracing::error!(session = %outlet.session_id, ?key, "an effect panicked");
+                    outlet.deliver(panicked(key), Vec::new()).await
+                }
+            };
+            if told == Told::No {
+                tokio::select! {
+                    biased;
+                    () = outlet.cancel.cancelled() => {}
+                    () = outlet.engine.inner.draining.cancelled() => {}
+                    () = pause(REST) => {}
+                }
+                mailbox.effect_ended(effect_id);
             }
         });
+    }
+}
+
+impl Drop for Effects {
+    /// However an owner ends, what it runs is told to stop.
+    fn drop(&mut self) {
+        for running in self.running.values() {
+            running.cancel.cancel();
+        }
     }
 }
 
@@ -185,7 +263,7 @@ fn panicked(key: Key) -> Input {
     }
 }
 
-async fn catch_panic(future: impl Future<Output = ()> + Send) -> Result<(), ()> {
+async fn catch_panic<T>(future: impl Future<Output = T> + Send) -> Result<T, ()> {
     let mut future = Box::pin(future);
     std::future::poll_fn(move |context| {
         let poll = AssertUnwindSafe(|| future.as_mut().poll(context));
@@ -197,26 +275,25 @@ async fn catch_panic(future: impl Future<Output = ()> + Send) -> Result<(), ()> 
     .await
 }
 
-/// Gives an outcome to its session, again and again while the store does not take it. An outcome
-/// that the session does not want any more is dropped.
-pub(crate) async fn deliver(
-    engine: &Engine,
-    session_id: SessionId,
-    input: Input,
-    blobs: Vec<(String, Vec<u8>)>,
-) -> bool {
-    let clock: Arc<_> = engine.inner.ports.clock.clone();
-    let mut wait_ms = DELIVER_MS.0;
-    loop {
-        match engine.submit_with(session_id, input.clone(), blobs.clone()).await {
-            Ok(_) => return true,
-            Err(EngineError::Store(_) | EngineError::Busy { .. }) => {}
-            Err(error) => {
-                tracing::debug!(session = %session_id, %error, "an outcome was not taken");
-                return false;
+impl Outlet {
+    /// Gives an outcome to the session, again and again while the store does not take it. An outcome
+    /// that the session does not want any more, or that another node now waits for, is dropped.
+    pub(crate) async fn deliver(&self, input: Input, blobs: Vec<(String, Vec<u8>)>) -> Told {
+        let mut wait = DELIVER.0;
+        loop {
+            let origin = Origin::Effect(self.cancel.clone());
+            let submit =
+                self.engine.submit_from(self.session_id, input.clone(), blobs.clone(), origin);
+            match submit.await {
+                Ok(_) => return Told::Yes,
+                Err(EngineError::Store(_) | EngineError::Busy { .. }) => {}
+                Err(error) => {
+                    tracing::debug!(session = %self.session_id, %error, "an outcome was not taken");
+                    return Told::No;
+                }
             }
+            pause(wait).await;
+            wait = (wait * 2).min(DELIVER.1);
         }
-        clock.wait_until(clock.now().plus_ms(wait_ms)).await;
-        wait_ms = (wait_ms * 2).min(DELIVER_MS.1);
     }
 }

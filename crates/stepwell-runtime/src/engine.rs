@@ -9,15 +9,17 @@ use stepwell_core::pending::needs_owner;
 use stepwell_core::summary::{SessionRow, approval_rows, session_row};
 use stepwell_core::{Actor, Agent, Input, SessionId, SessionState, Text, TimestampMs, decide};
 use stepwell_ports::store::Created;
-use stepwell_ports::{Append, Claim, Clock, ModelPort, NewSession, Random, Store, ToolGateway};
+use stepwell_ports::{
+    Append, AppendError, Claim, Clock, ModelPort, NewSession, Random, Store, StoreError, ToolGateway,
+};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::EngineError;
 use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
-use crate::mailbox::{Letter, Mailbox, Returned};
-use crate::owner::{Owner, Start};
+use crate::mailbox::{Answer, Letter, Mailbox, Origin, Returned};
+use crate::owner::{Owner, Place, Start};
 use crate::scheduler::Planner;
 use crate::task::Tasks;
 
@@ -41,7 +43,8 @@ pub struct Ports {
 pub struct EngineOptions {
     /// Name of this process among the owners of sessions; new for each process.
     pub node: String,
-    /// Sessions that are in memory at the same time; others wait in the store.
+    /// Sessions that are worked on at the same time; others wait in the store. An input of a person
+    /// is decided nevertheless.
     pub active_sessions_max: usize,
     /// Model calls in flight at the same time.
     pub model_calls_max: usize,
@@ -126,6 +129,8 @@ pub(crate) struct Inner {
     pub(crate) planner: Planner,
     /// No new work starts.
     pub(crate) draining: CancellationToken,
+    /// Nothing runs any more: owners leave, and no input is taken.
+    pub(crate) leaving: CancellationToken,
 }
 
 impl Engine {
@@ -140,6 +145,7 @@ impl Engine {
             effects: Tasks::new(),
             planner: Planner::default(),
             draining: CancellationToken::new(),
+            leaving: CancellationToken::new(),
             ports,
             options,
         };
@@ -156,7 +162,21 @@ impl Engine {
         if dropped > 0 {
             tracing::warn!(dropped, "calls did not end in time; the next start picks them up");
         }
+        self.inner.leaving.cancel();
         self.inner.owners.finish(OWNERS_END).await;
+        if !self.inner.options.sole_owner {
+            self.say_goodbye().await;
+        }
+    }
+
+    /// A last sign of life from long ago, so that other nodes take over at once.
+    async fn say_goodbye(&self) {
+        let (store, node) = (&self.inner.ports.store, &self.inner.options.node);
+        let beat = store.beat(node, TimestampMs(0));
+        match tokio::time::timeout(OWNERS_END, beat).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => tracing::debug!("others have to wait for the lease to run out"),
+        }
     }
 
     /// Creates a session. Durable when it returns.
@@ -193,7 +213,12 @@ impl Engine {
             owner: self.inner.options.node.clone(),
             append,
         };
-        match self.inner.ports.store.create(new).await? {
+        let created = self.inner.ports.store.create(new).await;
+        if let Err(AppendError::Unavailable(_)) = created {
+            // It may exist all the same, and nobody else knows of it.
+            self.inner.planner.look_later(session_id);
+        }
+        match created? {
             Created::New(claim) => {
                 self.inner.live.announce(session_id, decision.state.head);
                 self.adopt(claim, decision.state);
@@ -214,33 +239,39 @@ impl Engine {
         session_id: SessionId,
         input: Input,
     ) -> Result<Submitted, EngineError> {
-        self.submit_with(session_id, input, Vec::new()).await
+        self.submit_from(session_id, input, Vec::new(), Origin::Outside).await
     }
 
-    pub(crate) async fn submit_with(
+    pub(crate) async fn submit_from(
         &self,
         session_id: SessionId,
         input: Input,
         blobs: Vec<(String, Vec<u8>)>,
+        origin: Origin,
     ) -> Result<Submitted, EngineError> {
-        let (reply, mut answer) = oneshot::channel();
-        let mut letter = Letter { input, blobs, reply };
-        loop {
-            let mailbox = self.mailbox(session_id);
-            match mailbox.send(letter) {
-                Ok(()) => break,
+        let (mut input, mut blobs) = (input, blobs);
+        while !self.inner.leaving.is_cancelled() {
+            let mailbox = self.mailbox(session_id, &origin);
+            let (reply, answer) = oneshot::channel();
+            match mailbox.send(Letter { input, blobs, origin: origin.clone(), reply }) {
+                Ok(()) => {}
                 Err(Returned::Full) => return Err(EngineError::Busy { session_id }),
                 Err(Returned::Closed(back)) => {
-                    letter = back;
+                    (input, blobs) = (back.input, back.blobs);
                     // The owner that closed it is about to leave the table.
                     tokio::task::yield_now().await;
+                    continue;
                 }
             }
+            match answer.await {
+                Ok(Answer::Decided(result)) => return result,
+                Ok(Answer::Unread { input: unread, blobs: with }) => (input, blobs) = (unread, with),
+                // Its owner was dropped in the middle of an append.
+                Err(_) if self.inner.leaving.is_cancelled() => break,
+                Err(_) => return Err(owner_broke()),
+            }
         }
-        match (&mut answer).await {
-            Ok(result) => result,
-            Err(_) => Err(EngineError::ShuttingDown),
-        }
+        Err(EngineError::ShuttingDown)
     }
 
     /// The state of a session, folded now. O(events since its last cached state).
@@ -291,7 +322,7 @@ impl Engine {
     }
 
     /// The mailbox of a session; an owner is made for it when there is none.
-    fn mailbox(&self, session_id: SessionId) -> Arc<Mailbox> {
+    fn mailbox(&self, session_id: SessionId, origin: &Origin) -> Arc<Mailbox> {
         let mut owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mailbox) = owned.get(&session_id) {
             return mailbox.clone();
@@ -299,22 +330,47 @@ impl Engine {
         let mailbox = Arc::<Mailbox>::default();
         owned.insert(session_id, mailbox.clone());
         drop(owned);
-        Owner::spawn(self, session_id, mailbox.clone(), Start::Cold { claim: None });
+        // What an effect has to say is no reason to take a session away from another node.
+        let start = if origin.is_owed() { Start::IfOurs } else { Start::TakeOver };
+        Owner::spawn(self, session_id, mailbox.clone(), start, None);
         mailbox
     }
 
-    /// Owns a session whose claim is held already and whose state is known.
+    /// Owns a session that was just created.
     fn adopt(&self, claim: Claim, state: SessionState) {
         if let Some(mailbox) = self.vacant(claim.session_id) {
-            Owner::spawn(self, claim.session_id, mailbox, Start::Warm { claim, state: Box::new(state) });
+            let start = Start::Created { claim, state: Box::new(state) };
+            Owner::spawn(self, claim.session_id, mailbox, start, None);
         }
     }
 
-    /// Owns a session whose claim is held already.
+    /// Owns a session that was claimed because it is due.
     pub(crate) fn activate(&self, claim: Claim) {
-        if let Some(mailbox) = self.vacant(claim.session_id) {
-            Owner::spawn(self, claim.session_id, mailbox, Start::Cold { claim: Some(claim) });
+        let session_id = claim.session_id;
+        let Some(place) = self.place() else {
+            self.inner.planner.wait_for_room(session_id);
+            return;
+        };
+        if let Some(mailbox) = self.vacant(session_id) {
+            Owner::spawn(self, session_id, mailbox, Start::Claimed(claim), Some(place));
         }
+    }
+
+    /// Looks at a session if this node still has it; says no if it is in memory.
+    pub(crate) fn revisit(&self, session_id: SessionId, place: Option<Place>) -> bool {
+        let Some(mailbox) = self.vacant(session_id) else { return false };
+        Owner::spawn(self, session_id, mailbox, Start::IfOurs, place);
+        true
+    }
+
+    /// A place in memory for a session that comes by itself: those that wait go first.
+    pub(crate) fn free_place(&self) -> Option<Place> {
+        if self.inner.planner.is_queue() { None } else { self.place() }
+    }
+
+    /// A place in memory, if one is free.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.inner.active.clone().try_acquire_owned().ok()
     }
 
     fn vacant(&self, session_id: SessionId) -> Option<Arc<Mailbox>> {
@@ -338,6 +394,14 @@ impl Engine {
 
 /// How long owners may take to record what ended, once nothing runs any more.
 const OWNERS_END: Duration = Duration::from_secs(5);
+
+/// The owner of a session ended in the middle of an append.
+fn owner_broke() -> EngineError {
+    EngineError::Store(StoreError::Failed {
+        operation: "append",
+        reason: "the session's owner broke off, see the server's log; ask again".to_string(),
+    })
+}
 
 /// Length of a title that is taken from the task, in characters.
 const TITLE_CHARS_MAX: usize = 80;

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a command leaves only after the append that ordered it is durable.
 
+mod draft;
 mod effects;
 mod engine;
 mod error;

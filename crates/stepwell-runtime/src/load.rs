@@ -56,8 +56,12 @@ pub(crate) async fn refresh(
                 reason: error.to_string(),
             })?;
         }
-        if page.events.is_empty() || state.head >= page.head {
+        if state.head >= page.head {
             return Ok(());
+        }
+        if page.events.is_empty() {
+            let reason = format!("event {} is missing, the last is {}", state.head.next(), page.head);
+            return Err(EngineError::Quarantined { session_id, reason });
         }
     }
 }

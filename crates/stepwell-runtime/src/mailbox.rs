@@ -2,18 +2,48 @@
 //!
 //! A plain channel cannot say "there is nothing, and from now on nobody may send": between the look
 //! and the end of the owner an input could slip in and be lost. Here both happen under one lock.
+//!
+//! Invariant: a letter is decided by exactly one owner, or comes back to its sender unread.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stepwell_core::Input;
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use crate::effects::EffectId;
 use crate::engine::Submitted;
 use crate::error::EngineError;
 
 /// Inputs that may wait for one session. A person or a client that sends more is told to wait.
 const WAITING_MAX: usize = 1_024;
+
+/// Letters that are decided together. Together with the calls of one reply
+/// ([`crate::model_call::TOOL_CALLS_MAX`]) it keeps an append within the store's bound.
+const BATCH_MAX: usize = 256;
+
+/// Who sends an input.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// A person, a client, a worker that reports late.
+    Outside,
+    /// A model call or a tool call that the engine carries out; the token says that it was told to
+    /// stop.
+    Effect(CancellationToken),
+    /// The owner itself.
+    Owner,
+}
+
+impl Origin {
+    /// The engine itself owes the session this input: it is offered again until it is taken.
+    pub(crate) fn is_owed(&self) -> bool {
+        match self {
+            Self::Outside => false,
+            Self::Effect(_) | Self::Owner => true,
+        }
+    }
+}
 
 /// An input on its way to a session's owner.
 pub(crate) struct Letter {
@@ -21,8 +51,35 @@ pub(crate) struct Letter {
     pub(crate) input: Input,
     /// Payloads that belong to it: address and bytes.
     pub(crate) blobs: Vec<(String, Vec<u8>)>,
+    /// Who sends it.
+    pub(crate) origin: Origin,
     /// Told once the input is durable, or why it is not.
-    pub(crate) reply: oneshot::Sender<Result<Submitted, EngineError>>,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// What becomes of a letter.
+pub(crate) enum Answer {
+    /// It was decided.
+    Decided(Result<Submitted, EngineError>),
+    /// The owner left before it looked: send it to the next one.
+    Unread {
+        /// The input.
+        input: Input,
+        /// Payloads that belong to it.
+        blobs: Vec<(String, Vec<u8>)>,
+    },
+}
+
+impl Letter {
+    /// Tells the sender what became of it. Whoever asked may have gone; the fact stands anyway.
+    pub(crate) fn answer(self, result: Result<Submitted, EngineError>) {
+        let _ = self.reply.send(Answer::Decided(result));
+    }
+
+    /// Gives it back.
+    pub(crate) fn give_back(self) {
+        let _ = self.reply.send(Answer::Unread { input: self.input, blobs: self.blobs });
+    }
 }
 
 /// Why a letter was not taken; it comes back.
@@ -33,9 +90,19 @@ pub(crate) enum Returned {
     Full,
 }
 
+/// What an owner finds in its mailbox.
+#[derive(Default)]
+pub(crate) struct Post {
+    /// Inputs, in the order in which they came.
+    pub(crate) letters: Vec<Letter>,
+    /// Effects that ended without a word.
+    pub(crate) ended: Vec<EffectId>,
+}
+
 #[derive(Default)]
 struct Queue {
     letters: VecDeque<Letter>,
+    ended: Vec<EffectId>,
     is_closed: bool,
 }
 
@@ -67,24 +134,40 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Waits for letters and takes all that are there.
-    pub(crate) async fn receive(&self) -> Vec<Letter> {
+    /// Tells the owner that an effect ended and that nothing will come of it.
+    pub(crate) fn effect_ended(&self, effect: EffectId) {
+        let mut queue = self.queue();
+        if !queue.is_closed {
+            queue.ended.push(effect);
+            drop(queue);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Waits for something and takes it. Cancel-safe.
+    pub(crate) async fn receive(&self) -> Post {
         loop {
             let arrived = self.arrived.notified();
-            let letters = self.take();
-            if !letters.is_empty() {
-                return letters;
+            let post = self.take();
+            if !post.letters.is_empty() || !post.ended.is_empty() {
+                return post;
             }
             arrived.await;
         }
     }
 
-    /// Takes all letters that are there.
-    pub(crate) fn take(&self) -> Vec<Letter> {
-        self.queue().letters.drain(..).collect()
+    /// Takes what is there, one batch at most.
+    pub(crate) fn take(&self) -> Post {
+        let mut queue = self.queue();
+        let batch = queue.letters.len().min(BATCH_MAX);
+        let letters = queue.letters.drain(..batch).collect();
+        if !queue.letters.is_empty() {
+            self.arrived.notify_one();
+        }
+        Post { letters, ended: std::mem::take(&mut queue.ended) }
     }
 
-    /// Closes the box if it is empty; says whether it is closed now.
+    /// Closes the box if no letter is in it; says whether it is closed now.
     pub(crate) fn close_if_empty(&self) -> bool {
         let mut queue = self.queue();
         queue.is_closed |= queue.letters.is_empty();

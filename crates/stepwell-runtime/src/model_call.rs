@@ -2,43 +2,56 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{ModelFailed, ModelReplied, ToolCall};
+use stepwell_core::event::{ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
 use stepwell_core::{Agent, CallId, Input, SessionId, Text};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelSink};
-use tokio_util::sync::CancellationToken;
 
-use crate::effects::deliver;
-use crate::engine::Engine;
+use crate::effects::{Outlet, Told};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
 use crate::validate;
 
+/// Calls that one reply may ask for. Each is some events of the same append; a model that asks for
+/// more at once has lost its way.
+pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
+
 /// Asks and tells the session. Ends without a word when cancelled.
-pub(crate) async fn ask(
-    engine: Engine,
-    agent: Arc<Agent>,
-    request: ModelRequest,
-    cancel: CancellationToken,
-) {
-    let permit = engine.inner.model_calls.clone().acquire_owned();
+pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Told {
+    let engine = &outlet.engine.inner;
     let _permit = tokio::select! {
-        permit = permit => permit,
-        () = cancel.cancelled() => return,
-        () = engine.inner.draining.cancelled() => return,
+        biased;
+        () = outlet.cancel.cancelled() => return Told::No,
+        () = engine.draining.cancelled() => return Told::No,
+        permit = engine.model_calls.clone().acquire_owned() => permit,
     };
     let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
-    let sink = Sink { live: engine.inner.live.clone(), session_id, step, attempt };
+    let sink = Sink { live: engine.live.clone(), session_id, step, attempt };
     if attempt > 1 {
         sink.send(LiveChunkKind::Reset, String::new());
     }
     let answer = tokio::select! {
-        answer = engine.inner.ports.model.ask(request, Arc::new(sink), cancel.clone()) => answer,
-        () = cancel.cancelled() => return,
+        biased;
+        () = outlet.cancel.cancelled() => return Told::No,
+        answer = engine.ports.model.ask(request, Arc::new(sink), outlet.cancel.clone()) => answer,
     };
-    let input = match answer {
+    let input = match answer.and_then(bounded) {
         Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
         Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
     };
-    deliver(&engine, session_id, input, Vec::new()).await;
+    outlet.deliver(input, Vec::new()).await
+}
+
+fn bounded(answer: ModelAnswer) -> Result<ModelAnswer, ModelFailure> {
+    let calls = answer.tool_calls.len();
+    if calls <= TOOL_CALLS_MAX {
+        return Ok(answer);
+    }
+    Err(ModelFailure {
+        endpoint: answer.endpoint,
+        kind: ModelErrorKind::BadResponse,
+        message: format!("the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}"),
+        http_status: None,
+        retry_after_ms: None,
+    })
 }
 
 struct Sink {

@@ -4,35 +4,71 @@
 //! and then keeps the running model and tool calls equal to what is pending. When nothing is owed but
 //! waiting, it leaves, and the session is a row in the store again.
 //!
-//! Invariant: no `.await` stands between reading and changing the state, except the append itself.
+//! Inputs are always served; work is carried out only while the owner holds one of the places in
+//! memory. An owner that finds none leaves too, and the scheduler comes back to the session.
+//!
+//! Invariants: no `.await` stands between reading and changing the state, except the append itself.
+//! An owner that leaves a session with work to do tells the scheduler.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
-use stepwell_core::event::Event;
 use stepwell_core::pending::needs_owner;
 use stepwell_core::state::STATE_VERSION;
-use stepwell_core::{Input, Reject, SessionId, SessionState, decide, pending};
-use stepwell_ports::{AppendError, Claim};
-use tokio::sync::oneshot;
+use stepwell_core::summary::session_row;
+use stepwell_core::{Input, SessionId, SessionState, pending};
+use stepwell_ports::{AppendError, Claim, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::draft::{Draft, draft};
 use crate::effects::Effects;
 use crate::engine::{Engine, Submitted, append_of};
 use crate::error::EngineError;
 use crate::load::{is_worth_caching, load, refresh};
-use crate::mailbox::{Letter, Mailbox};
+use crate::mailbox::{Letter, Mailbox, Origin, Post};
+use crate::task::pause;
 
 /// How often one batch is decided again after somebody else appended first.
 const CONFLICTS_MAX: u32 = 8;
 
 /// First and longest wait between two tries to read a session back from a store that fails.
-const REREAD_MS: (u64, u64) = (100, 5_000);
+const REREAD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long an owner waits before it offers the store a due timer again.
+const WAKE_AGAIN: Duration = Duration::from_secs(1);
+
+/// A place in memory: the right to carry out a session's work.
+pub(crate) type Place = OwnedSemaphorePermit;
 
 /// How an owner begins.
 pub(crate) enum Start {
-    /// The state is in the store only; the claim is held already, or must be taken.
-    Cold { claim: Option<Claim> },
+    /// The state is in the store only, and the claim is held already.
+    Claimed(Claim),
+    /// The session must be claimed, whoever has it.
+    TakeOver,
+    /// The session is worked on only if this node has it.
+    IfOurs,
     /// The session was just created.
-    Warm { claim: Claim, state: Box<SessionState> },
+    Created {
+        /// The claim of its creator.
+        claim: Claim,
+        /// Its state.
+        state: Box<SessionState>,
+    },
+}
+
+/// How an owner leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The session waits for an input or for a timer that the store knows.
+    Parked,
+    /// There is work, and no place in memory.
+    NoRoom,
+    /// Something is not as it should be, or not known: somebody has to look at the session later.
+    InDoubt,
+    /// The session is not to be worked on: it does not exist, or its log is bad.
+    Gone,
 }
 
 /// See the module.
@@ -44,6 +80,14 @@ pub(crate) struct Owner {
     state: SessionState,
     effects: Effects,
     cached_at: u64,
+    /// The place in memory.
+    place: Option<Place>,
+    /// The outcome of an append was unknown: it may still become durable.
+    is_in_doubt: bool,
+    /// The store did not take something that is owed to the session and will be offered again.
+    owes: bool,
+    /// The store did not take a due timer.
+    must_rest: bool,
 }
 
 /// Leaves the table of owners however the owner ends, so that nobody waits for a dead one.
@@ -51,43 +95,49 @@ struct Leave {
     engine: Engine,
     session_id: SessionId,
     mailbox: Arc<Mailbox>,
+    /// What a panic leaves behind is in doubt.
+    departure: Departure,
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        // Letters that are left lose their reply channel, which their senders see.
-        drop(self.mailbox.close());
+        let unread = self.mailbox.close();
         self.engine.forget(self.session_id, &self.mailbox);
-        self.engine.inner.planner.owner_left();
+        let planner = &self.engine.inner.planner;
+        match self.departure {
+            Departure::Parked | Departure::Gone => {}
+            Departure::NoRoom => planner.wait_for_room(self.session_id),
+            Departure::InDoubt => planner.look_later(self.session_id),
+        }
+        planner.owner_left();
+        unread.into_iter().for_each(Letter::give_back);
     }
 }
 
-type Reply = oneshot::Sender<Result<Submitted, EngineError>>;
-
-/// Whether the owner goes on.
-#[derive(PartialEq)]
-enum Next {
-    GoOn,
-    Leave,
-}
-
 impl Owner {
-    /// Starts the owner of a session.
+    /// Starts the owner of a session, with a place in memory if the caller took one for it.
     pub(crate) fn spawn(
         engine: &Engine,
         session_id: SessionId,
         mailbox: Arc<Mailbox>,
         start: Start,
+        place: Option<Place>,
     ) {
         let engine = engine.clone();
-        let leave = Leave { engine: engine.clone(), session_id, mailbox: mailbox.clone() };
+        let departure = Departure::InDoubt;
+        let leave =
+            Leave { engine: engine.clone(), session_id, mailbox: mailbox.clone(), departure };
         engine.inner.owners.clone().spawn(async move {
-            let _leave = leave;
-            let Ok(_permit) = engine.inner.active.clone().acquire_owned().await else { return };
-            match Self::begin(&engine, session_id, mailbox.clone(), start).await {
-                Ok(owner) => Box::pin(owner.run()).await,
+            // Moved in as a whole: it must be dropped with this task and not before.
+            let mut leave = leave;
+            let begun = Self::begin(&engine, session_id, mailbox.clone(), start).await;
+            leave.departure = match begun {
+                Ok(owner) => match Box::pin(Self { place, ..owner }.run()).await {
+                    Ok(never) => match never {},
+                    Err(departure) => departure,
+                },
                 Err(error) => refuse_all(&engine, session_id, &mailbox, error).await,
-            }
+            };
         });
     }
 
@@ -97,205 +147,266 @@ impl Owner {
         mailbox: Arc<Mailbox>,
         start: Start,
     ) -> Result<Self, EngineError> {
+        let store = &*engine.inner.ports.store;
+        let node = &engine.inner.options.node;
         let (claim, state) = match start {
-            Start::Warm { claim, state } => (claim, *state),
-            Start::Cold { claim } => {
-                let store = &engine.inner.ports.store;
-                let claim = match claim {
-                    Some(claim) => claim,
-                    None => store.claim(session_id, &engine.inner.options.node).await?,
-                };
-                (claim, load(&**store, session_id).await?)
+            Start::Created { claim, state } => (claim, *state),
+            Start::Claimed(claim) => (claim, load(store, session_id).await?),
+            Start::TakeOver => {
+                let claim = store.claim(session_id, node).await?;
+                (claim, load(store, session_id).await?)
+            }
+            Start::IfOurs => {
+                let info = store.session(session_id).await?;
+                let info = info.ok_or(EngineError::NotFound { session_id })?;
+                if info.owner != *node {
+                    return Err(EngineError::Moved { session_id });
+                }
+                let claim = Claim { session_id, fence: info.fence };
+                (claim, load(store, session_id).await?)
             }
         };
-        let effects = Effects::new(engine.clone(), session_id);
-        let cached_at = state.head.0;
-        let engine = engine.clone();
-        Ok(Self { engine, session_id, mailbox, claim, state, effects, cached_at })
+        Ok(Self {
+            engine: engine.clone(),
+            session_id,
+            effects: Effects::new(engine.clone(), session_id, mailbox.clone()),
+            mailbox,
+            claim,
+            cached_at: state.head.0,
+            state,
+            place: None,
+            is_in_doubt: false,
+            owes: false,
+            must_rest: false,
+        })
     }
 
-    async fn run(mut self) {
+    /// Serves the session until it may leave.
+    async fn run(mut self) -> Result<Infallible, Departure> {
+        let leaving = self.engine.inner.leaving.clone();
         self.reconcile();
         loop {
-            if self.wake_if_due().await == Next::Leave {
-                break;
-            }
-            if !needs_owner(&self.state) {
-                self.cache().await;
-                if self.mailbox.close_if_empty() {
-                    break;
+            self.wake_if_due().await?;
+            self.leave_if_idle().await?;
+            let post = tokio::select! {
+                biased;
+                post = self.mailbox.receive() => post,
+                () = leaving.cancelled() => {
+                    // Nothing runs any more. What was asked until now is still decided.
+                    let Post { letters, .. } = self.mailbox.take();
+                    self.handle(letters).await?;
+                    return Err(Departure::Parked);
                 }
-            }
-            let letters = tokio::select! {
-                letters = self.mailbox.receive() => letters,
-                () = self.next_timer() => continue,
+                () = self.next_timer() => {
+                    self.must_rest = false;
+                    continue;
+                }
             };
-            if self.handle(letters).await == Next::Leave {
-                break;
+            let has_ended = !post.ended.is_empty();
+            post.ended.into_iter().for_each(|effect| self.effects.ended(effect));
+            self.handle(post.letters).await?;
+            if has_ended {
+                self.reconcile();
             }
         }
-        self.effects.stop_all();
+    }
+
+    async fn leave_if_idle(&mut self) -> Result<(), Departure> {
+        let departure = if self.must_rest {
+            // A timer is due and not recorded yet; the session says why.
+            return Ok(());
+        } else if !needs_owner(&self.state) {
+            self.cache().await;
+            if self.is_in_doubt { Departure::InDoubt } else { Departure::Parked }
+        } else if self.place.is_none() {
+            Departure::NoRoom
+        } else {
+            return Ok(());
+        };
+        if self.mailbox.close_if_empty() { Err(departure) } else { Ok(()) }
     }
 
     async fn next_timer(&self) {
+        if self.must_rest {
+            return pause(WAKE_AGAIN).await;
+        }
         match self.state.next_due() {
             Some(due_at) => self.engine.inner.ports.clock.wait_until(due_at).await,
             None => std::future::pending().await,
         }
     }
 
-    async fn wake_if_due(&mut self) -> Next {
+    async fn wake_if_due(&mut self) -> Result<(), Departure> {
         let now = self.engine.inner.ports.clock.now();
-        if self.state.next_due().is_none_or(|due_at| due_at > now) || self.state.is_finished() {
-            return Next::GoOn;
+        if self.must_rest || self.state.next_due().is_none_or(|due_at| due_at > now) {
+            return Ok(());
         }
         let (reply, _) = oneshot::channel();
-        let next = self.handle(vec![Letter { input: Input::Wake, blobs: Vec::new(), reply }]).await;
-        if self.state.next_due().is_some_and(|due_at| due_at <= now) {
-            // The store did not take it: leave, the scheduler comes back to it.
-            return Next::Leave;
-        }
-        next
+        let (input, origin) = (Input::Wake, Origin::Owner);
+        self.handle(vec![Letter { input, blobs: Vec::new(), origin, reply }]).await?;
+        self.must_rest = self.state.next_due().is_some_and(|due_at| due_at <= now);
+        Ok(())
     }
 
     /// Decides letters and appends what follows; answers each once that is durable.
-    async fn handle(&mut self, letters: Vec<Letter>) -> Next {
+    async fn handle(&mut self, letters: Vec<Letter>) -> Result<(), Departure> {
         let mut letters = letters;
         for _ in 0..CONFLICTS_MAX {
-            let Some(draft) = self.draft(letters) else { return Next::GoOn };
-            match self.append(&draft).await {
+            let now = self.engine.inner.ports.clock.now();
+            let drafted = match draft(self.session_id, &self.state, letters, now) {
+                Ok(Some(drafted)) => drafted,
+                Ok(None) => return Ok(()),
+                Err(reason) => return Err(self.quarantine(&reason).await),
+            };
+            match self.append(&drafted).await {
                 Ok(()) => {
-                    self.commit(draft);
-                    return Next::GoOn;
+                    self.commit(drafted);
+                    return Ok(());
                 }
                 Err(AppendError::Conflict { .. }) => {
-                    if self.reread().await == Next::Leave {
-                        return Next::Leave;
-                    }
-                    letters = draft.letters;
+                    self.reread().await?;
+                    letters = drafted.letters;
                 }
                 Err(AppendError::Unavailable(error)) => {
-                    self.mailbox.set_blocked(Some(error.to_string()));
-                    tracing::warn!(session = %self.session_id, %error, "append failed");
-                    draft.refuse(|| EngineError::Store(error.clone()));
-                    return self.reread().await;
+                    return self.append_failed(drafted, &error).await;
                 }
                 Err(error @ AppendError::Malformed { .. }) => {
-                    tracing::error!(session = %self.session_id, %error, "a bug in the engine");
-                    let reason = error.to_string();
-                    self.quarantine(&reason).await;
-                    let session_id = self.session_id;
-                    draft.refuse(|| EngineError::Quarantined { session_id, reason: reason.clone() });
-                    return Next::Leave;
+                    return self.refused_as_malformed(drafted, &error).await;
                 }
                 Err(AppendError::Fenced { .. } | AppendError::NotFound { .. }) => {
                     tracing::info!(session = %self.session_id, "the session changed hands");
                     let session_id = self.session_id;
-                    draft.refuse(|| EngineError::Moved { session_id });
-                    return Next::Leave;
+                    drafted.refuse(|| EngineError::Moved { session_id });
+                    return Err(Departure::InDoubt);
                 }
             }
         }
-        Next::Leave
+        letters.into_iter().for_each(Letter::give_back);
+        Err(Departure::InDoubt)
     }
 
-    /// Decides all letters one after the other. Answers at once those that change nothing; `None`
-    /// when no event follows from any.
-    fn draft(&mut self, letters: Vec<Letter>) -> Option<Draft> {
-        let now = self.engine.inner.ports.clock.now();
-        let mut after: Option<SessionState> = None;
-        let mut draft = Draft::default();
-        for letter in letters {
-            let state = after.as_ref().unwrap_or(&self.state);
-            match decide(state, letter.input.clone(), now) {
-                Ok(decision) => {
-                    draft.changes.push(!decision.events.is_empty());
-                    draft.events.extend(decision.events);
-                    draft.letters.push(letter);
-                    after = Some(decision.state);
-                }
-                Err(reject) => {
-                    if let Reject::Internal(_) | Reject::Endless = reject {
-                        tracing::error!(session = %self.session_id, %reject, "a bug in the engine");
-                    }
-                    answer(letter.reply, Err(reject.into()));
-                }
-            }
-        }
-        if draft.events.is_empty() {
-            let row = stepwell_core::summary::session_row(self.session_id, &self.state);
-            for letter in draft.letters {
-                let submitted = row.clone().map(|row| Submitted { row, changed: false });
-                let session_id = self.session_id;
-                answer(letter.reply, submitted.ok_or(EngineError::NotFound { session_id }));
-            }
-            return None;
-        }
-        draft.after = after.map(Box::new);
-        Some(draft)
-    }
-
-    async fn append(&self, draft: &Draft) -> Result<(), AppendError> {
-        let after = draft.after.as_deref().unwrap_or(&self.state);
-        let blobs = draft.letters.iter().flat_map(|letter| letter.blobs.clone()).collect();
-        let events = draft.events.clone();
-        let session_id = self.session_id;
-        let append = append_of(session_id, &self.state, after, events, blobs)
+    async fn append(&self, drafted: &Draft) -> Result<(), AppendError> {
+        let blobs = drafted.letters.iter().flat_map(|letter| letter.blobs.clone()).collect();
+        let (events, session_id) = (drafted.events.clone(), self.session_id);
+        let append = append_of(session_id, &self.state, &drafted.after, events, blobs)
             .ok_or(AppendError::NotFound { session_id })?;
         self.engine.inner.ports.store.append(self.claim, append).await.map(|_| ())
     }
 
     /// The append is durable: take the new state, carry out what is owed, answer.
-    fn commit(&mut self, draft: Draft) {
-        if let Some(after) = draft.after {
-            self.state = *after;
-        }
+    fn commit(&mut self, drafted: Draft) {
+        self.state = *drafted.after;
+        self.owes = false;
         self.mailbox.set_blocked(None);
+        self.moved();
+        if let Some(row) = session_row(self.session_id, &self.state) {
+            for (letter, changed) in drafted.letters.into_iter().zip(drafted.changes) {
+                letter.answer(Ok(Submitted { row: row.clone(), changed }));
+            }
+        }
+    }
+
+    /// The state is another one, and durable.
+    fn moved(&mut self) {
         self.engine.inner.live.announce(self.session_id, self.state.head);
         if let Some(due_at) = self.state.next_due() {
             self.engine.inner.planner.wake_by(due_at);
         }
         self.reconcile();
-        if let Some(row) = stepwell_core::summary::session_row(self.session_id, &self.state) {
-            for (letter, changed) in draft.letters.into_iter().zip(draft.changes) {
-                answer(letter.reply, Ok(Submitted { row: row.clone(), changed }));
-            }
-        }
     }
 
     fn reconcile(&mut self) {
-        self.effects.reconcile(&self.state, &pending(&self.state));
+        if self.place.is_none() && needs_owner(&self.state) {
+            self.place = self.engine.free_place();
+        }
+        let wanted = if self.place.is_some() { pending(&self.state) } else { Vec::new() };
+        self.effects.reconcile(&self.state, &wanted);
     }
 
-    /// The outcome of an append is unknown: look what the store has, however long it takes.
-    async fn reread(&mut self) -> Next {
-        let clock = self.engine.inner.ports.clock.clone();
-        let mut wait_ms = REREAD_MS.0;
+    /// The outcome is unknown: tell everyone so, and look what the store has.
+    async fn append_failed(
+        &mut self,
+        drafted: Draft,
+        error: &StoreError,
+    ) -> Result<(), Departure> {
+        tracing::warn!(session = %self.session_id, %error, "append failed");
+        self.is_in_doubt = true;
+        self.owes |= drafted.letters.iter().any(|letter| letter.origin.is_owed());
+        self.mailbox.set_blocked(Some(error.to_string()));
+        drafted.refuse(|| EngineError::Store(error.clone()));
+        self.reread().await?;
+        if !self.owes {
+            // Only a request failed, and whoever made it was told.
+            self.mailbox.set_blocked(None);
+        }
+        Ok(())
+    }
+
+    /// The store finds the append malformed: nothing was written.
+    async fn refused_as_malformed(
+        &mut self,
+        drafted: Draft,
+        error: &AppendError,
+    ) -> Result<(), Departure> {
+        tracing::error!(session = %self.session_id, %error, "a bug in the engine");
+        let reason = error.to_string();
+        let is_owed = drafted.letters.iter().any(|letter| letter.origin.is_owed());
+        let refusal = StoreError::Failed { operation: "append", reason: reason.clone() };
+        // A request must not be able to put a session away. An outcome that can never be recorded
+        // leaves no other way.
+        if !is_owed {
+            drafted.refuse(|| EngineError::Store(refusal.clone()));
+            return Ok(());
+        }
+        let session_id = self.session_id;
+        drafted.refuse(|| EngineError::Quarantined { session_id, reason: reason.clone() });
+        Err(self.quarantine(&reason).await)
+    }
+
+    /// Looks what the store has of the session, however long it takes.
+    async fn reread(&mut self) -> Result<(), Departure> {
+        let store = self.engine.inner.ports.store.clone();
+        let leaving = self.engine.inner.leaving.clone();
+        let mut wait = REREAD.0;
         loop {
-            let store = self.engine.inner.ports.store.clone();
+            let head = self.state.head;
             match refresh(&*store, self.session_id, &mut self.state).await {
-                Ok(()) => {
+                Ok(()) if self.state.head == head => {
                     self.reconcile();
-                    return Next::GoOn;
+                    return Ok(());
+                }
+                Ok(()) => {
+                    self.moved();
+                    return Ok(());
                 }
                 Err(EngineError::Quarantined { reason, .. }) => {
-                    self.quarantine(&reason).await;
-                    return Next::Leave;
+                    return Err(self.quarantine(&reason).await);
                 }
-                Err(error) => {
-                    self.mailbox.set_blocked(Some(error.to_string()));
-                    tokio::select! {
-                        () = clock.wait_until(clock.now().plus_ms(wait_ms)) => {}
-                        () = self.engine.inner.draining.cancelled() => return Next::Leave,
-                    }
-                    wait_ms = (wait_ms * 2).min(REREAD_MS.1);
-                }
+                Err(EngineError::Store(error)) => self.refuse_waiting(&error),
+                Err(_) => return Err(Departure::InDoubt),
+            }
+            tokio::select! {
+                biased;
+                () = leaving.cancelled() => return Err(Departure::InDoubt),
+                () = pause(wait) => wait = (wait * 2).min(REREAD.1),
             }
         }
     }
 
-    async fn quarantine(&self, reason: &str) {
-        quarantine(&self.engine, self.session_id, reason).await;
+    /// Whoever waits is told that the store cannot be read.
+    fn refuse_waiting(&mut self, error: &StoreError) {
+        self.mailbox.set_blocked(Some(error.to_string()));
+        let post = self.mailbox.take();
+        for letter in post.letters {
+            self.owes |= letter.origin.is_owed();
+            letter.answer(Err(EngineError::Store(error.clone())));
+        }
+        // What is still wanted of them is started again once the store can be read.
+        post.ended.into_iter().for_each(|effect| self.effects.ended(effect));
+    }
+
+    async fn quarantine(&self, reason: &str) -> Departure {
+        quarantine(&self.engine, self.session_id, reason).await
     }
 
     /// Caches the state before the session leaves memory, when that saves a later owner much.
@@ -312,34 +423,17 @@ impl Owner {
     }
 }
 
-/// Letters that were decided, and what follows from all of them.
-#[derive(Default)]
-struct Draft {
-    letters: Vec<Letter>,
-    changes: Vec<bool>,
-    events: Vec<Event>,
-    after: Option<Box<SessionState>>,
-}
-
-impl Draft {
-    fn refuse(self, error: impl Fn() -> EngineError) {
-        for letter in self.letters {
-            answer(letter.reply, Err(error()));
+async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) -> Departure {
+    tracing::error!(session = %session_id, reason, "session quarantined");
+    let stored = engine.inner.ports.store.quarantine(session_id, reason).await;
+    engine.inner.live.announce(session_id, stepwell_core::Seq(u64::MAX));
+    match stored {
+        Ok(()) => Departure::Gone,
+        Err(error) => {
+            tracing::error!(session = %session_id, %error, "the quarantine could not be stored");
+            Departure::InDoubt
         }
     }
-}
-
-fn answer(reply: Reply, result: Result<Submitted, EngineError>) {
-    // Whoever asked may have gone; the fact stands anyway.
-    let _ = reply.send(result);
-}
-
-async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) {
-    tracing::error!(session = %session_id, reason, "session quarantined");
-    if let Err(error) = engine.inner.ports.store.quarantine(session_id, reason).await {
-        tracing::error!(session = %session_id, %error, "the quarantine could not be stored");
-    }
-    engine.inner.live.announce(session_id, stepwell_core::Seq(u64::MAX));
 }
 
 /// The session could not be taken into memory: everyone who waits is told why.
@@ -348,17 +442,24 @@ async fn refuse_all(
     session_id: SessionId,
     mailbox: &Mailbox,
     error: EngineError,
-) {
-    if let EngineError::Quarantined { reason, .. } = &error {
-        quarantine(engine, session_id, reason).await;
-    }
+) -> Departure {
+    let departure = match &error {
+        EngineError::Quarantined { reason, .. } => quarantine(engine, session_id, reason).await,
+        EngineError::Store(_) => Departure::InDoubt,
+        // There is no such session, or another node has it.
+        EngineError::NotFound { .. }
+        | EngineError::Moved { .. }
+        | EngineError::KeyTaken { .. }
+        | EngineError::Rejected(_)
+        | EngineError::Invalid { .. }
+        | EngineError::ShuttingDown
+        | EngineError::Busy { .. } => Departure::Gone,
+    };
     for letter in mailbox.close() {
         let error = match &error {
-            EngineError::NotFound { session_id } => {
-                EngineError::NotFound { session_id: *session_id }
-            }
-            EngineError::Quarantined { session_id, reason } => {
-                EngineError::Quarantined { session_id: *session_id, reason: reason.clone() }
+            EngineError::NotFound { .. } => EngineError::NotFound { session_id },
+            EngineError::Quarantined { reason, .. } => {
+                EngineError::Quarantined { session_id, reason: reason.clone() }
             }
             EngineError::Store(error) => EngineError::Store(error.clone()),
             EngineError::KeyTaken { .. }
@@ -368,6 +469,7 @@ async fn refuse_all(
             | EngineError::ShuttingDown
             | EngineError::Busy { .. } => EngineError::Moved { session_id },
         };
-        answer(letter.reply, Err(error));
+        letter.answer(Err(error));
     }
+    departure
 }

@@ -1,10 +1,17 @@
-//! Takes over sessions that nobody owns and wakes those whose timer is due.
+//! Takes over sessions that nobody owns, wakes those whose timer is due, and comes back to those that
+//! their owners left with work to do.
+//!
+//! It never looks at the store without a reason: a sign of life is due, the earliest timer is due, or
+//! there is room for something that waits.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use stepwell_core::TimestampMs;
+use stepwell_core::{SessionId, TimestampMs};
 use stepwell_ports::{Claim, StoreError};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -13,113 +20,237 @@ use crate::engine::Engine;
 const BATCH: usize = 256;
 
 /// How long to wait before a store that failed is asked again.
-const STORE_RETRY_MS: u64 = 1_000;
+const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// What owners tell the scheduler.
+/// How long after an owner left in doubt somebody looks at the session again: an append whose outcome
+/// was unknown has become durable by then, or never will.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a full batch of due sessions gets before the next one is looked for: until then the store
+/// shows the same ones.
+const BATCH_TIME: Duration = Duration::from_millis(20);
+
+/// What the rest of the engine tells the scheduler.
 #[derive(Default)]
 pub(crate) struct Planner {
-    next: Mutex<Option<TimestampMs>>,
+    plans: Mutex<Plans>,
     changed: Notify,
-    left: Notify,
+}
+
+#[derive(Default)]
+struct Plans {
+    /// The earliest time at which a session needs an owner.
+    next: Option<TimestampMs>,
+    /// Sessions with work to do that wait for a place in memory.
+    waiting: VecDeque<SessionId>,
+    /// Sessions that somebody has to look at, and when.
+    later: BTreeSet<(Instant, SessionId)>,
+    /// Due sessions are left in the store, because there was no room or they were too many at once.
+    has_backlog: bool,
+    /// An owner left since the backlog was looked at.
+    has_moved: bool,
 }
 
 impl Planner {
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A session needs an owner at that time at the latest.
     pub(crate) fn wake_by(&self, at: TimestampMs) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        if next.is_none_or(|it| at < it) {
-            *next = Some(at);
-            drop(next);
+        if self.plans().wake_by(at) {
             self.changed.notify_one();
         }
     }
 
-    /// A place in memory is free.
-    pub(crate) fn owner_left(&self) {
-        self.left.notify_one();
+    /// A session has work to do and no place in memory.
+    pub(crate) fn wait_for_room(&self, session_id: SessionId) {
+        self.plans().waiting.push_back(session_id);
+        self.changed.notify_one();
     }
 
-    fn set(&self, at: Option<TimestampMs>) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    /// Somebody has to look at a session a little later.
+    pub(crate) fn look_later(&self, session_id: SessionId) {
+        self.plans().later.insert((Instant::now() + LOOK_AGAIN, session_id));
+        self.changed.notify_one();
+    }
+
+    /// Whether others wait for a place already.
+    pub(crate) fn is_queue(&self) -> bool {
+        !self.plans().waiting.is_empty()
+    }
+
+    /// An owner left, and perhaps a place in memory is free.
+    pub(crate) fn owner_left(&self) {
+        let mut plans = self.plans();
+        plans.has_moved = true;
+        if plans.has_backlog || !plans.waiting.is_empty() {
+            drop(plans);
+            self.changed.notify_one();
+        }
+    }
+}
+
+impl Plans {
+    fn wake_by(&mut self, at: TimestampMs) -> bool {
+        let is_earlier = self.next.is_none_or(|it| at < it);
+        if is_earlier {
+            self.next = Some(at);
+        }
+        is_earlier
+    }
+
+    /// Sessions that are to be looked at now.
+    fn take_later(&mut self, now: Instant) -> Vec<SessionId> {
+        let rest = self.later.split_off(&(now, SessionId::from_random([0; 16])));
+        let due = std::mem::replace(&mut self.later, rest);
+        due.into_iter().map(|(_, session_id)| session_id).collect()
     }
 }
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(engine: &Engine, shutdown: &CancellationToken) {
     let inner = &engine.inner;
-    let clock = &inner.ports.clock;
-    let beat_every_ms = (inner.options.node_lease.as_millis() as u64 / 3).max(1);
-    let mut beat_at = clock.now();
+    let beat_every = (inner.options.node_lease / 3).max(Duration::from_millis(1));
+    let mut beat_at = Instant::now();
+    let mut look_at = Some(beat_at);
     while !shutdown.is_cancelled() {
-        let now = clock.now();
-        if now >= beat_at {
-            if let Err(error) = inner.ports.store.beat(&inner.options.node, now).await {
-                tracing::warn!(%error, "no sign of life could be written");
+        let now = Instant::now();
+        let turn = async {
+            let is_beat = now >= beat_at;
+            if is_beat {
+                beat(engine).await;
             }
-            beat_at = now.plus_ms(beat_every_ms);
-        }
-        let next = match pass(engine, now).await {
-            Ok(Pass::Done { next_wake }) => next_wake.map_or(beat_at, |it| it.min(beat_at)),
-            Ok(Pass::NoRoom) => {
-                tokio::select! {
-                    () = inner.planner.left.notified() => {}
-                    () = clock.wait_until(beat_at) => {}
-                    () = shutdown.cancelled() => return,
-                }
-                continue;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the store cannot say which sessions are due");
-                now.plus_ms(STORE_RETRY_MS)
+            revisit(engine, now);
+            if is_beat || look_at.is_some_and(|it| now >= it) || is_due(engine) {
+                look(engine).await
+            } else {
+                look_at
             }
         };
-        inner.planner.set(Some(next));
-        tokio::select! {
-            () = inner.planner.changed.notified() => {}
-            () = clock.wait_until(next) => {}
+        look_at = tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
+            look_at = turn => look_at,
+        };
+        if now >= beat_at {
+            beat_at = now + beat_every;
+        }
+        let (due_at, later) = {
+            let plans = inner.planner.plans();
+            (plans.next, plans.later.first().map(|(at, _)| *at))
+        };
+        let wake_at = [Some(beat_at), look_at, later].into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = inner.planner.changed.notified() => {}
+            () = wait_until(engine, due_at) => {}
+            () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
+        }
+    }
+}
+
+async fn wait_until(engine: &Engine, at: Option<TimestampMs>) {
+    match at {
+        Some(at) => engine.inner.ports.clock.wait_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes a sign of life.
+async fn beat(engine: &Engine) {
+    let inner = &engine.inner;
+    let now = inner.ports.clock.now();
+    if let Err(error) = inner.ports.store.beat(&inner.options.node, now).await {
+        tracing::warn!(%error, "no sign of life could be written");
+    }
+}
+
+/// Whether the store has something that can be taken into memory now.
+fn is_due(engine: &Engine) -> bool {
+    let now = engine.inner.ports.clock.now();
+    let plans = engine.inner.planner.plans();
+    plans.next.is_some_and(|it| it <= now) || (plans.has_backlog && plans.has_moved)
+}
+
+/// Gives places to sessions that wait for one, and owners to those that were left in doubt.
+fn revisit(engine: &Engine, now: Instant) {
+    let planner = &engine.inner.planner;
+    for session_id in planner.plans().take_later(now) {
+        if !engine.revisit(session_id, None) {
+            // Its owner may believe in a state that is not the last one. Once it has left …
+            planner.look_later(session_id);
+        }
+    }
+    while let Some(place) = engine.place() {
+        let Some(session_id) = planner.plans().waiting.pop_front() else { return };
+        // One that is in memory asks for a place itself when it has work.
+        engine.revisit(session_id, Some(place));
+    }
+}
+
+/// Looks what is due and says when to look again, if that is not for a timer.
+async fn look(engine: &Engine) -> Option<Instant> {
+    match pass(engine).await {
+        Ok(Pass::Done) => None,
+        Ok(Pass::Full) => Some(Instant::now() + BATCH_TIME),
+        Ok(Pass::NoRoom) => None,
+        Err(error) => {
+            tracing::warn!(%error, "the store cannot say which sessions are due");
+            Some(Instant::now() + STORE_RETRY)
         }
     }
 }
 
 enum Pass {
-    /// Everything that is due is owned; the next is due then.
-    Done { next_wake: Option<TimestampMs> },
+    /// Everything that is due is in memory.
+    Done,
+    /// There may be more than was looked for at once.
+    Full,
     /// As many sessions are in memory as may be.
     NoRoom,
 }
 
-/// Brings everything that is due now into memory, as far as there is room.
-async fn pass(engine: &Engine, now: TimestampMs) -> Result<Pass, StoreError> {
+/// Brings what is due now into memory, as far as there is room.
+async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
     let inner = &engine.inner;
-    let store = &inner.ports.store;
-    let node = &inner.options.node;
+    let (store, node) = (&inner.ports.store, &inner.options.node);
+    let now = inner.ports.clock.now();
+    {
+        // Forgotten before the store is asked, so that a timer that is set meanwhile is not lost.
+        let mut plans = inner.planner.plans();
+        plans.next = None;
+        plans.has_moved = false;
+        plans.has_backlog = false;
+    }
     let live = live_nodes(engine, now).await?;
-    // Told before the store is asked, so that a timer that is set meanwhile is not overlooked.
-    inner.planner.set(None);
     loop {
-        let room = room(engine);
+        let room = inner.active.available_permits().min(BATCH);
         if room == 0 {
+            inner.planner.plans().has_backlog = true;
             return Ok(Pass::NoRoom);
         }
-        let wanted = room.min(BATCH);
-        let mut claims: Vec<Claim> = store.claim_due(node, &live, now, wanted).await?;
-        let taken_over = claims.len();
-        if taken_over < wanted {
-            claims.extend(store.due(node, now, wanted - taken_over).await?);
-        }
-        let found = claims.len();
-        for claim in claims {
-            engine.activate(claim);
-        }
-        if found < wanted || taken_over == 0 {
-            return Ok(Pass::Done { next_wake: store.next_wake(now).await? });
+        // What is taken over is not found again, so a full batch of it needs no wait.
+        let claims = store.claim_due(node, &live, now, room).await?;
+        let is_full = claims.len() >= room;
+        claims.into_iter().for_each(|claim| engine.activate(claim));
+        if !is_full {
+            break;
         }
     }
-}
-
-fn room(engine: &Engine) -> usize {
-    engine.inner.options.active_sessions_max.saturating_sub(engine.active_sessions())
+    let room = inner.active.available_permits().min(BATCH);
+    let claims = if room > 0 { store.due(node, now, room).await? } else { Vec::new() };
+    let is_full = claims.len() >= room;
+    claims.into_iter().for_each(|claim| engine.activate(claim));
+    if is_full {
+        inner.planner.plans().has_backlog = true;
+        return Ok(if room > 0 { Pass::Full } else { Pass::NoRoom });
+    }
+    if let Some(at) = store.next_wake(now).await? {
+        inner.planner.plans().wake_by(at);
+    }
+    Ok(Pass::Done)
 }
 
 /// Nodes that must be left their sessions.

@@ -45,15 +45,20 @@ impl Tasks {
     }
 
     /// Waits up to `patience` for the tasks to end by themselves, then drops those that are left
-    /// and waits for that. Says how many were dropped.
+    /// and waits for that. Says how many were dropped. A task that is started later is dropped at
+    /// once.
     pub async fn finish(&self, patience: Duration) -> usize {
         self.tracker.close();
-        if tokio::time::timeout(patience, self.tracker.wait()).await.is_ok() {
-            return 0;
-        }
-        let left = self.tracker.len();
+        let in_time = tokio::time::timeout(patience, self.tracker.wait()).await.is_ok();
+        let left = if in_time { 0 } else { self.tracker.len() };
         self.cancel.cancel();
         self.tracker.wait().await;
         left
     }
+}
+
+/// Waits for a span of elapsed time. For retries and the like: a wall clock that is set back must not
+/// stretch them. Timers of sessions follow [`stepwell_ports::Clock`] instead.
+pub async fn pause(duration: Duration) {
+    tokio::time::sleep(duration).await;
 }

@@ -9,69 +9,63 @@ use stepwell_core::event::{ToolFinished, ToolLost};
 use stepwell_core::text::BlobRef;
 use stepwell_core::{CallId, Input, SessionId, Text};
 use stepwell_ports::tools::OutputSink;
-use stepwell_ports::{ToolProbe, ToolReport, ToolRequest, ToolSlot};
-use tokio_util::sync::CancellationToken;
+use stepwell_ports::{ToolProbe, ToolReport, ToolRequest};
 
-use crate::effects::deliver;
-use crate::engine::Engine;
+use crate::effects::{Outlet, Told};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
 
 /// Waits for a place on a worker, tells the session first when the tool must not run twice, runs it
 /// and tells the session how it ended.
-pub(crate) async fn run(engine: Engine, request: ToolRequest, cancel: CancellationToken) {
+pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
+    let engine = &outlet.engine.inner;
     let slot = tokio::select! {
-        slot = engine.inner.ports.tools.reserve(&request) => slot,
-        () = cancel.cancelled() => return,
-        () = engine.inner.draining.cancelled() => return,
+        biased;
+        () = outlet.cancel.cancelled() => return Told::No,
+        () = engine.draining.cancelled() => return Told::No,
+        slot = engine.ports.tools.reserve(&request) => slot,
     };
+    let worker = slot.worker.clone();
     if !request.effect().may_repeat() {
         let reserved = Input::WorkerReserved {
             call_id: request.call_id,
             attempt: request.attempt,
-            worker: slot.worker.clone(),
+            worker: worker.clone(),
         };
-        if !deliver(&engine, request.session_id, reserved, Vec::new()).await {
-            return;
+        if outlet.deliver(reserved, Vec::new()).await == Told::No {
+            return Told::No;
+        }
+        // Much may have happened until that was durable. Whoever follows the call now must not be
+        // surprised by a start.
+        if outlet.cancel.is_cancelled() || engine.draining.is_cancelled() {
+            let reason = "it was stopped before it began".to_string();
+            return tell(&outlet, &request, worker, ToolReport::NeverStarted { reason }).await;
         }
     }
-    let worker = slot.worker.clone();
-    let report = run_on(&engine, slot, &request, cancel).await;
-    tell(&engine, &request, worker, report).await;
-}
-
-async fn run_on(
-    engine: &Engine,
-    slot: ToolSlot,
-    request: &ToolRequest,
-    cancel: CancellationToken,
-) -> ToolReport {
-    let sink = sink(engine, request);
-    engine.inner.ports.tools.run(slot, request.clone(), sink, cancel).await
+    let sink = sink(&outlet, &request);
+    let cancel = outlet.cancel.clone();
+    let report = engine.ports.tools.run(slot, request.clone(), sink, cancel).await;
+    tell(&outlet, &request, worker, report).await
 }
 
 /// Finds out what became of a call that an earlier owner started.
-pub(crate) async fn follow(
-    engine: Engine,
-    worker: String,
-    request: ToolRequest,
-    cancel: CancellationToken,
-) {
-    let sink = sink(&engine, &request);
-    let probe = engine.inner.ports.tools.probe(&worker, request.clone(), sink, cancel);
+pub(crate) async fn follow(outlet: Outlet, worker: String, request: ToolRequest) -> Told {
+    let engine = &outlet.engine.inner;
+    let (sink, cancel) = (sink(&outlet, &request), outlet.cancel.clone());
     let report = tokio::select! {
-        probe = probe => match probe {
+        biased;
+        // The next start asks again; nothing is lost by leaving it open.
+        () = engine.draining.cancelled() => return Told::No,
+        probe = engine.ports.tools.probe(&worker, request.clone(), sink, cancel) => match probe {
             ToolProbe::Report(report) => report,
             ToolProbe::NeverStarted => ToolReport::NeverStarted {
                 reason: format!("worker {worker} says that it never began"),
             },
         },
-        // The next start asks again; nothing is lost by leaving it open.
-        () = engine.inner.draining.cancelled() => return,
     };
-    tell(&engine, &request, worker, report).await;
+    tell(&outlet, &request, worker, report).await
 }
 
-async fn tell(engine: &Engine, request: &ToolRequest, worker: String, report: ToolReport) {
+async fn tell(outlet: &Outlet, request: &ToolRequest, worker: String, report: ToolReport) -> Told {
     let (call_id, attempt) = (request.call_id, request.attempt);
     let mut blobs = Vec::new();
     let input = match report {
@@ -99,7 +93,7 @@ async fn tell(engine: &Engine, request: &ToolRequest, worker: String, report: To
             Input::ToolLost(ToolLost { call_id, attempt, reason, never_started: true })
         }
     };
-    deliver(engine, request.session_id, input, blobs).await;
+    outlet.deliver(input, blobs).await
 }
 
 /// Address, size and preview of bytes that need not be text.
@@ -121,9 +115,9 @@ struct Sink {
     attempt: u32,
 }
 
-fn sink(engine: &Engine, request: &ToolRequest) -> Arc<dyn OutputSink> {
+fn sink(outlet: &Outlet, request: &ToolRequest) -> Arc<dyn OutputSink> {
     Arc::new(Sink {
-        live: engine.inner.live.clone(),
+        live: outlet.engine.inner.live.clone(),
         session_id: request.session_id,
         call_id: request.call_id,
         attempt: request.attempt,

@@ -29,7 +29,9 @@ pub(crate) async fn session(store: &dyn Store, text: &str) -> Result<SessionId, 
         return Err(bad("is empty: stepwell ls lists sessions".into()));
     }
     if id.len() > ID_CHARS || !id.chars().all(|it| it.is_ascii_alphanumeric()) {
-        return Err(bad(format!("{:?} is no session id: it has {ID_CHARS} letters and digits", text)));
+        return Err(bad(format!(
+            "{text:?} is no session id: it has {ID_CHARS} letters and digits"
+        )));
     }
     if id.len() == ID_CHARS {
         let session_id: SessionId = id.parse().map_err(|error| bad(format!("{error}")))?;
@@ -37,9 +39,8 @@ pub(crate) async fn session(store: &dyn Store, text: &str) -> Result<SessionId, 
         return found.map(|_| session_id).ok_or_else(|| status::no_session(&id));
     }
     if id.len() < PREFIX_CHARS_MIN {
-        let problem = format!(
-            "{text:?} is too short: give the first {PREFIX_CHARS_MIN} characters or more"
-        );
+        let problem =
+            format!("{text:?} is too short: give the first {PREFIX_CHARS_MIN} characters or more");
         return Err(bad(problem));
     }
     let filter = SessionFilter { id_prefix: Some(id.clone()), ..SessionFilter::default() };
@@ -53,14 +54,12 @@ pub(crate) async fn session(store: &dyn Store, text: &str) -> Result<SessionId, 
 }
 
 fn ambiguous(prefix: &str, rows: &[SessionRow]) -> String {
-    let mut text = format!("{prefix} fits several sessions, give more characters:");
-    for row in rows.iter().take(CANDIDATES_MAX) {
-        text.push_str(&format!("\n  {}  {}  {}", row.session_id, row.status.as_str(), row.title));
-    }
-    if rows.len() > CANDIDATES_MAX {
-        text.push_str("\n  … and more");
-    }
-    text
+    let candidate = |row: &SessionRow| {
+        format!("\n  {}  {}  {}", row.session_id, row.status.as_str(), row.title)
+    };
+    let listed: String = rows.iter().take(CANDIDATES_MAX).map(candidate).collect();
+    let more = if rows.len() > CANDIDATES_MAX { "\n  … and more" } else { "" };
+    format!("{prefix} fits several sessions, give more characters:{listed}{more}")
 }
 
 /// The approval `SESSION.NUMBER`, or the only open one of a session. `SESSION` may be a prefix.
@@ -90,11 +89,12 @@ pub(crate) async fn approval(
         [only] => Ok((session_id, only.approval_id)),
         [] => Err(none_open(store, session_id).await?),
         several => {
-            let mut text = format!("session {session_id} has several open approvals, name one:");
-            for row in several.iter().take(CANDIDATES_MAX) {
-                text.push_str(&format!("\n  {session_id}.{}  {}", row.approval_id, row.tool));
-            }
-            Err(Status::failed_precondition(text))
+            let candidate =
+                |row: &ApprovalRow| format!("\n  {session_id}.{}  {}", row.approval_id, row.tool);
+            let listed: String = several.iter().take(CANDIDATES_MAX).map(candidate).collect();
+            Err(Status::failed_precondition(format!(
+                "session {session_id} has several open approvals, name one:{listed}"
+            )))
         }
     }
 }
@@ -109,7 +109,11 @@ async fn none_open(store: &dyn Store, session_id: SessionId) -> Result<Status, S
             row.approval_id,
             row.tool,
             row.status.as_str(),
-            if row.decided_by.is_empty() { String::new() } else { format!(" by {}", row.decided_by) }
+            if row.decided_by.is_empty() {
+                String::new()
+            } else {
+                format!(" by {}", row.decided_by)
+            }
         ),
     };
     Ok(Status::failed_precondition(format!("session {session_id} has no open approval{last}")))

@@ -129,8 +129,10 @@ pub async fn serve(
     for service in SERVICE_NAMES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
-    let routes = routes(api)?.add_service(health_service);
-    let router = routes.into_axum_router().layer(middleware::map_response(in_words));
+    let router = routes(api)?
+        .add_service(health_service)
+        .into_axum_router()
+        .layer(middleware::map_response(in_words));
     let kill = CancellationToken::new();
     // Not tied to the end of this future alone: connections are tasks of the transport.
     let _kill_at_the_end = kill.clone().drop_guard();

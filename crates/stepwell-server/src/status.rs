@@ -42,9 +42,9 @@ pub(crate) fn store(error: &StoreError) -> Status {
 pub(crate) fn engine(session_id: SessionId, error: EngineError) -> Status {
     match error {
         EngineError::NotFound { session_id } => no_session(&session_id.to_string()),
-        EngineError::KeyTaken { .. } => Status::already_exists(format!(
-            "client_key: {error}; take a new key for a new request"
-        )),
+        EngineError::KeyTaken { .. } => {
+            Status::already_exists(format!("client_key: {error}; take a new key for a new request"))
+        }
         EngineError::Rejected(reject) => rejected(session_id, &reject),
         EngineError::Invalid { .. } => Status::invalid_argument(error.to_string()),
         EngineError::Quarantined { .. } => Status::failed_precondition(format!(

@@ -45,7 +45,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     if bytes <= INLINE_WORK_BYTES_MAX {
         return Ok(work());
     }
-    tokio::task::spawn_blocking(work).await.map_err(|error| about.failed(error))
+    tokio::task::spawn_blocking(work).await.map_err(|error| about.failed(&error))
 }
 
 fn pack(
@@ -57,7 +57,7 @@ fn pack(
         return Err(AppendError::Malformed { session_id, reason });
     }
     let about = About::session("append", session_id);
-    let data = compress(&payload).map_err(|error| about.failed(error))?;
+    let data = compress(&payload).map_err(|error| about.failed(&error))?;
     Ok(StoredBlob { address, bytes: payload.len(), data })
 }
 

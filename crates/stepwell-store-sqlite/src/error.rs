@@ -38,7 +38,7 @@ impl About {
         StoreError::Corrupt { place: self.place(folder), reason }
     }
 
-    pub(crate) fn failed(self, reason: impl ToString) -> StoreError {
+    pub(crate) fn failed(self, reason: &(impl ToString + ?Sized)) -> StoreError {
         StoreError::Failed { operation: self.operation, reason: reason.to_string() }
     }
 
@@ -71,7 +71,7 @@ impl About {
             ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
                 StoreError::ReadOnly { place, reason: cause.to_string() }
             }
-            _ => self.failed(format!("{error}: {cause}")),
+            _ => self.failed(&format!("{error}: {cause}")),
         }
     }
 }

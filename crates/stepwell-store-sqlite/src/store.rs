@@ -228,7 +228,7 @@ impl Store for SqliteStore {
         let about = About::session("put_snapshot", session_id);
         let bytes = state.len();
         let data = off_thread(bytes, about, move || compress(&state)).await?;
-        let data = data.map_err(|error| about.failed(error))?;
+        let data = data.map_err(|error| about.failed(&error))?;
         writer.cache(Snapshot { key: (session_id, seq, version), bytes, data });
         Ok(())
     }

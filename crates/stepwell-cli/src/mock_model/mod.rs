@@ -143,7 +143,7 @@ async fn chat(State(stage): State<Arc<Stage>>, body: Bytes) -> Response {
         let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return refuse(status, message, retry_after.as_deref());
     }
-    let said = Said::new(step, &names, &request);
+    let said = Said::new(step, &names, &request, &stage.script.model);
     let reply =
         if request.stream { Reply::streamed(&said, fault) } else { Reply::whole(&said, fault) };
     play::play(reply, step.pace, fault, stage.shutdown.clone()).await

@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +80,11 @@ async fn next_piece(mut sending: Sending) -> Option<(io::Result<Bytes>, Sending)
     let Some(end) = sending.ends.next() else {
         return match sending.ending {
             Ending::Whole => None,
-            Ending::Cut => Some((Err(broken()), sending)),
+            Ending::Cut => {
+                // The error drops what is still unsent, so the bytes before it must go out first.
+                yield_now().await;
+                Some((Err(broken()), sending))
+            }
             Ending::Hang => {
                 sending.shutdown.cancelled().await;
                 Some((Err(broken()), sending))

@@ -47,8 +47,13 @@ struct Usage {
 }
 
 impl Said {
-    /// What `step` says to `request`.
-    pub(super) fn new(step: &Step, names: &Names<'_>, request: &ChatRequest<'_>) -> Self {
+    /// What `step` says to `request`; `model` is the name for a request that names none.
+    pub(super) fn new(
+        step: &Step,
+        names: &Names<'_>,
+        request: &ChatRequest<'_>,
+        model: &str,
+    ) -> Self {
         let calls = step.tool_calls.iter().enumerate().map(|(at, call)| Call {
             id: match &call.id {
                 Some(id) => id.text(names),
@@ -69,7 +74,7 @@ impl Said {
         let cached = tokens(request.bytes_before) / BLOCK_TOKENS * BLOCK_TOKENS;
         Self {
             id: format!("chatcmpl-{}-{}", names.session, names.step),
-            model: request.model.clone(),
+            model: request.model.clone().unwrap_or_else(|| model.to_owned()),
             usage: Usage {
                 prompt,
                 cached: step.usage.cached.unwrap_or_else(|| cached.min(prompt)),

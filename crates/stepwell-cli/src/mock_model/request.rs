@@ -15,7 +15,7 @@ pub(super) struct ChatRequest<'a> {
     /// Whether a stream ends with the usage.
     pub(super) include_usage: bool,
     /// The model's name, given back as it is.
-    pub(super) model: String,
+    pub(super) model: Option<String>,
     /// Messages of the model so far, and one.
     pub(super) step: u32,
     /// Text of the first message of the user.
@@ -112,7 +112,7 @@ impl<'a> ChatRequest<'a> {
         Ok(Self {
             stream: stream.unwrap_or(false),
             include_usage: stream_options.and_then(|it| it.include_usage).unwrap_or(false),
-            model: model.unwrap_or_else(|| "mock".into()),
+            model,
             step: messages.of_model.saturating_add(1),
             task,
             bytes: body.len(),
@@ -170,7 +170,7 @@ mod tests {
     fn a_request_is_read_in_one_pass() {
         let request = ChatRequest::read(BODY.as_bytes()).unwrap();
         assert!(request.stream && request.include_usage);
-        assert_eq!((request.model.as_str(), request.step), ("m", 3));
+        assert_eq!((request.model.as_deref(), request.step), (Some("m"), 3));
         assert_eq!((request.task.as_ref(), request.last().as_ref()), ("say \"hi\"", "last"));
         assert_eq!(request.bytes, BODY.len());
         assert!(BODY[..request.bytes_before].ends_with(r#""content":"seen""#));

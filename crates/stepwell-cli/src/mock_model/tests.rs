@@ -239,7 +239,7 @@ async fn a_cut_is_made_at_its_byte() {
     with_server(script, |scene| async move {
         let body = r#"{"stream":true,"messages":[{"role":"user","content":"a"}]}"#;
         let response = scene.raw("POST", "/v1/chat/completions", body).await;
-        assert!(response.ends_with("\r\n\r\na\r\ndata: {\"id\r\n"), "{response}");
+        assert!(response.ends_with("\r\n\r\nA\r\ndata: {\"id\r\n"), "{response}");
     })
     .await;
 }

@@ -21,7 +21,7 @@ pub use duration::{DURATION_MS_MAX, read as read_duration_ms};
 pub use place::{AgentFileError, Problem};
 pub use tools::Catalogue;
 
-pub(crate) use place::meant_sentence;
+pub(crate) use place::meant_and_all;
 
 use reader::{Placed, Reader, Section};
 use rules::Approval;
@@ -156,11 +156,8 @@ fn limits(document: &mut Section<'_>) -> Limits {
             .unwrap_or(default.observation_bytes_max),
     };
     if limits.repeat_window > 0 && limits.repeat_count > limits.repeat_window {
-        let key = if !section.has("repeat_count") {
-            "repeat_window"
-        } else {
-            "repeat_count"
-        };
+        let is_written = section.has("repeat_count");
+        let key = if is_written { "repeat_count" } else { "repeat_window" };
         let problem = format!(
             "an action cannot stand {} times among the last {}: make `repeat_window` larger, or 0 \
              to switch the check off",

@@ -62,7 +62,13 @@ pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Opti
     section.finish(|key| {
         PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
     });
-    Some(ModelSpec { name: name?, base_url: base_url?, api_key_env, parameters: parameters?, timeouts })
+    Some(ModelSpec {
+        name: name?,
+        base_url: base_url?,
+        api_key_env,
+        parameters: parameters?,
+        timeouts,
+    })
 }
 
 fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
@@ -75,7 +81,8 @@ fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
             let problem = format!("`{}` is written by Stepwell itself: leave it out", key.value);
             section.reader().problem(key.at, problem);
         }
-        if key.value == "n" && !matches!(value.get_ref(), DeValue::Integer(it) if it.as_str() == "1")
+        if key.value == "n"
+            && !matches!(value.get_ref(), DeValue::Integer(it) if it.as_str() == "1")
         {
             section.reader().problem(key.at, "`n` must be 1: a step has one answer");
         }

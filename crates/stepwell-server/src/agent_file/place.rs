@@ -40,36 +40,46 @@ impl std::error::Error for AgentFileError {}
 
 /// Line and column of the byte `at`, both from 1. A place behind the end is the end.
 pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..text.floor_char_boundary(at)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let (mut line, mut column) = (1, 1);
+    for (_, character) in text.char_indices().take_while(|(start, _)| *start < at) {
+        if character == '\n' {
+            line += 1;
+            column = 1;
+        } else {
+            column += 1;
+        }
+    }
     (line, column)
 }
 
 /// What to say about a name that is not one of `known`: the one that was meant, or all of them.
 pub(crate) fn meant(wrong: &str, known: &[&str]) -> String {
-    if let Some(close) = closest(wrong, known) {
-        return format!("did you mean `{close}`?");
+    match closest(wrong, known) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => all_of(known),
     }
+}
+
+/// Which one was meant, if that can be told, and all of them. For more to follow.
+pub(crate) fn meant_and_all(wrong: &str, known: &[&str]) -> String {
+    match closest(wrong, known) {
+        Some(close) => format!("did you mean `{close}`? T{}.", all_of(known).trim_start_matches('t')),
+        None => format!("{}.", all_of(known)),
+    }
+}
+
+fn all_of(known: &[&str]) -> String {
     let mut all: Vec<&str> = known.to_vec();
     all.sort_unstable();
+    all.dedup();
     match all.as_slice() {
         [] => "there is none".into(),
         all => format!("there is `{}`", all.join("`, `")),
     }
 }
 
-/// [`meant`] as a sentence, for more to follow.
-pub(crate) fn meant_sentence(wrong: &str, known: &[&str]) -> String {
-    let mut text = meant(wrong, known);
-    if !text.ends_with('?') {
-        text.push('.');
-    }
-    text
-}
-
-/// Letters that may differ, for each so many letters of the name.
-const LETTERS_PER_SLIP: usize = 3;
+/// One letter may differ for each so many letters of the name.
+const LETTERS_PER_SLIP: usize = 4;
 
 /// Shortest name that counts as meant when it is a part of the wrong one (`steps` in `max_steps`).
 const PART_LETTERS_MIN: usize = 4;
@@ -77,17 +87,22 @@ const PART_LETTERS_MIN: usize = 4;
 /// The known name that `wrong` most likely stands for.
 fn closest<'k>(wrong: &str, known: &[&'k str]) -> Option<&'k str> {
     let wrong = wrong.to_lowercase().replace('-', "_");
-    let slips_max = wrong.chars().count().div_ceil(LETTERS_PER_SLIP);
+    let letters = wrong.chars().count();
+    let slips_max = (letters / LETTERS_PER_SLIP).max(1);
     let near = known
         .iter()
-        .map(|it| (strsim::damerau_levenshtein(&wrong, it), *it))
-        .filter(|(slips, it)| *slips <= slips_max && *slips < it.chars().count())
+        .map(|it| {
+            let slips = strsim::damerau_levenshtein(&wrong, it);
+            // A wrong letter is likelier than a missing one.
+            (slips, it.chars().count().abs_diff(letters), *it)
+        })
+        .filter(|(slips, _, it)| *slips <= slips_max && *slips < it.chars().count())
         .min();
     let is_part = |it: &&&str| {
         it.len() >= PART_LETTERS_MIN && wrong.contains(**it)
             || wrong.len() >= PART_LETTERS_MIN && it.contains(&wrong)
     };
-    near.map(|(_, it)| it).or_else(|| known.iter().find(is_part).copied())
+    near.map(|(_, _, it)| it).or_else(|| known.iter().find(is_part).copied())
 }
 
 #[cfg(test)]
@@ -110,6 +125,7 @@ mod tests {
             ("max_steps", "did you mean `steps`?"),
             ("dead-line", "did you mean `deadline`?"),
             ("tool_attemps", "did you mean `tool_attempts`?"),
+            ("tokenz", "did you mean `tokens`?"),
             ("xyz", "there is `deadline`, `steps`, `tokens`, `tool_attempts`"),
         ] {
             assert_eq!(meant(wrong, &known), says, "{wrong}");

@@ -138,7 +138,7 @@ impl<'a> Section<'a> {
             return Vec::new();
         };
         let mut sections = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match item.get_ref() {
                 DeValue::Table(table) => sections.push(Section {
                     reader: self.reader,
@@ -241,7 +241,7 @@ impl<'a> Section<'a> {
             return None;
         };
         let mut strings = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match item.get_ref().as_str() {
                 Some(text) => {
                     strings.push(Placed { value: text.to_owned(), at: item.span().start });
@@ -255,24 +255,19 @@ impl<'a> Section<'a> {
     /// A table as it was written: keys with their places, in the order of the text.
     pub(super) fn entries(&mut self, key: &'static str) -> Option<Entries<'a>> {
         let value = self.get(key)?;
-        match value.get_ref() {
-            DeValue::Table(table) => Some(in_order(table)),
-            _ => {
-                self.wrong(key, value, "a table");
-                None
-            }
+        if let DeValue::Table(table) = value.get_ref() {
+            return Some(in_order(table));
         }
+        self.wrong(key, value, "a table");
+        None
     }
 
     /// A JSON object, written as a TOML table.
     pub(super) fn json_object(&mut self, key: &'static str) -> Option<Placed<JsonText>> {
         let value = self.get(key)?;
-        match value.get_ref() {
-            DeValue::Table(_) => {}
-            _ => {
-                self.wrong(key, value, "a table");
-                return None;
-            }
+        if !value.get_ref().is_table() {
+            self.wrong(key, value, "a table");
+            return None;
         }
         let text = json::from_toml(self.reader, key, value)?;
         self.checked_json(key, value.span().start, &text)

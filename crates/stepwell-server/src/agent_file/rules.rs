@@ -114,20 +114,17 @@ fn arguments(section: &mut Section<'_>) -> Option<Vec<(ArgumentPattern, usize)>>
     let mut patterns = Vec::new();
     let mut is_good = true;
     for (name, value) in entries {
-        match value.get_ref().as_str() {
-            Some(pattern) => {
-                let (name, pattern) = (name.value.to_owned(), pattern.to_owned());
-                patterns.push((ArgumentPattern { name, pattern }, value.span().start));
-            }
-            None => {
-                is_good = false;
-                let problem = format!(
-                    "the pattern for `{}` must be a string; `*` stands for any run of characters, \
-                     numbers and such are written as in JSON",
-                    name.value
-                );
-                section.reader().problem(value.span().start, problem);
-            }
+        if let Some(pattern) = value.get_ref().as_str() {
+            let (name, pattern) = (name.value.to_owned(), pattern.to_owned());
+            patterns.push((ArgumentPattern { name, pattern }, value.span().start));
+        } else {
+            is_good = false;
+            let problem = format!(
+                "the pattern for `{}` must be a string; `*` stands for any run of characters, \
+                 numbers and such are written as in JSON",
+                name.value
+            );
+            section.reader().problem(value.span().start, problem);
         }
     }
     is_good.then_some(patterns)

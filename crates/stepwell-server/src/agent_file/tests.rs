@@ -20,7 +20,8 @@ fn worker_tool(name: &str, effect: Effect, parameters: &str) -> ToolSpec {
 }
 
 fn catalogue() -> Catalogue {
-    let path = r#"{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}"#;
+    let path =
+        r#"{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}"#;
     let command = r#"{"type":"object","properties":{"command":{"type":"string"}},"additionalProperties":false}"#;
     Catalogue::new([
         worker_tool("read_file", Effect::Read, path),
@@ -246,13 +247,28 @@ fn wrong_keys_and_types_are_refused_with_their_place() {
         ("tools = \"shell\"", "line 3, column 9: `tools` must be strings in brackets"),
         ("tools = [1]", "line 3, column 10: `tools` must be strings in brackets"),
         ("limits = 3", "line 3, column 10: `limits` must be a table [limits]"),
-        ("system_prompt = \"x\"", "line 3, column 1: an agent has no key `system_prompt`: did you mean `instructions`?"),
-        ("[limits]\nmax_steps = 3", "line 4, column 1: [limits] has no key `max_steps`: did you mean `steps`?"),
-        ("[limits]\nsteps = 1.5", "line 4, column 9: `steps` must be a whole number, not a TOML float"),
+        (
+            "system_prompt = \"x\"",
+            "line 3, column 1: an agent has no key `system_prompt`: did you mean `instructions`?",
+        ),
+        (
+            "[limits]\nmax_steps = 3",
+            "line 4, column 1: [limits] has no key `max_steps`: did you mean `steps`?",
+        ),
+        (
+            "[limits]\nsteps = 1.5",
+            "line 4, column 9: `steps` must be a whole number, not a TOML float",
+        ),
         ("[limits]\nsteps = -1", "line 4, column 9: `steps` must be 1 to 4294967295, not -1"),
         ("[limits]\ntokens = 0", "line 4, column 10: `tokens` must be at least 1, not 0"),
-        ("[limits]\nrepeat_count = 9", "line 4, column 1: an action cannot stand 9 times among the last 8"),
-        ("[model.timeouts]\nfirst_tokn = \"1s\"", "line 4, column 1: [model.timeouts] has no key `first_tokn`: did you mean `first_token`?"),
+        (
+            "[limits]\nrepeat_count = 9",
+            "line 4, column 1: an action cannot stand 9 times among the last 8",
+        ),
+        (
+            "[model.timeouts]\nfirst_tokn = \"1s\"",
+            "line 4, column 1: [model.timeouts] has no key `first_tokn`: did you mean `first_token`?",
+        ),
         ("[retry]\nbase = \"2m\"\ncap = \"1m\"", "line 5, column 1: `cap` is shorter than `base`"),
     ]);
 }
@@ -263,26 +279,47 @@ fn senseless_durations_are_refused_with_their_place() {
         ("[limits]\ndeadline = \"0s\"", "line 4, column 12: `deadline`: `0s` is no time at all"),
         ("[limits]\ndeadline = \"-5s\"", "line 4, column 12: `deadline`: `-5s` is negative"),
         ("[limits]\ndeadline = \"NaN\"", "line 4, column 12: `deadline`: `NaN` is no duration"),
-        ("[limits]\ndeadline = nan", "line 4, column 12: `deadline` must be a duration, for example"),
-        ("[limits]\ndeadline = 90", "line 4, column 12: `deadline` must be a duration, for example"),
+        (
+            "[limits]\ndeadline = nan",
+            "line 4, column 12: `deadline` must be a duration, for example",
+        ),
+        (
+            "[limits]\ndeadline = 90",
+            "line 4, column 12: `deadline` must be a duration, for example",
+        ),
         ("[limits]\ndeadline = \"90\"", "has no unit"),
         ("[model.timeouts]\ntotal = \"0ms\"", "line 4, column 9: `total`: `0ms` is no time at all"),
-        ("[approval]\nexpires_after = \"-1d\"", "line 4, column 17: `expires_after`: `-1d` is negative"),
+        (
+            "[approval]\nexpires_after = \"-1d\"",
+            "line 4, column 17: `expires_after`: `-1d` is negative",
+        ),
     ]);
 }
 
 #[test]
 fn a_model_that_cannot_be_asked_is_refused() {
     check_refusals(&[
-        ("[model]\nbase_url = \"127.0.0.1:8000\"", "line 4, column 12: `base_url` must begin with http"),
+        (
+            "[model]\nbase_url = \"127.0.0.1:8000\"",
+            "line 4, column 12: `base_url` must begin with http",
+        ),
         ("[model]\nbase_url = \"http://\"", "line 4, column 12: `base_url` is no address"),
         ("[model]\nbase_url = \"http://me:pw@host/v1\"", "holds a user or password"),
-        ("[model]\nparameters = { messages = [] }", "line 4, column 16: `messages` is written by Stepwell itself"),
+        (
+            "[model]\nparameters = { messages = [] }",
+            "line 4, column 16: `messages` is written by Stepwell itself",
+        ),
         ("[model]\nparameters = { stream = false }", "`stream` is written by Stepwell itself"),
         ("[model]\nparameters = { n = 2 }", "`n` must be 1"),
-        ("[model]\nparameters = { temperature = nan }", "line 4, column 30: `temperature` cannot be sent"),
+        (
+            "[model]\nparameters = { temperature = nan }",
+            "line 4, column 30: `temperature` cannot be sent",
+        ),
         ("[model]\nparameters = { seed = 1979-05-27 }", "line 4, column 23: `seed` cannot be sent"),
-        ("[model]\ntemperature = 0", "line 4, column 1: [model] has no key `temperature`: write it into `parameters"),
+        (
+            "[model]\ntemperature = 0",
+            "line 4, column 1: [model] has no key `temperature`: write it into `parameters",
+        ),
     ]);
     let error = refused(&with("[model]\napi_key_env = \"sk-very-secret\""));
     assert!(error.starts_with("line 4, column 15: `api_key_env` must be the name"), "{error}");
@@ -299,8 +336,9 @@ fn a_tool_that_nobody_registered_is_refused_with_the_known_ones() {
     check_refusals(&[
         (
             "tools = [\"read_file\", \"edit_file\"]",
-            "line 3, column 23: no worker has registered a tool `edit_file`: did you mean \
-             `read_file`? Start a worker that offers it (stepwell worker)",
+            "line 3, column 23: no worker has registered a tool `edit_file`: there is `ask_user`, \
+             `read_file`, `shell`, `sleep`, `write_file`. Start a worker that offers it (stepwell \
+             worker)",
         ),
         (
             "tools = [\"xyzzy\"]",
@@ -317,11 +355,20 @@ fn a_tool_of_the_file_is_checked() {
     check_refusals(&[
         ("[[tool]]\nname = \"t\"", "line 3, column 1: [[tool]] needs `description`"),
         ("[[tool]]\ndescription = \"t\"", "[[tool]] needs `name`"),
-        ("[[tool]]\nname = \"a b\"\ndescription = \"d\"", "line 4, column 8: `a b` is no tool name"),
+        (
+            "[[tool]]\nname = \"a b\"\ndescription = \"d\"",
+            "line 4, column 8: `a b` is no tool name",
+        ),
         ("[[tool]]\nname = \"sleep\"\ndescription = \"d\"", "is a tool of Stepwell itself"),
-        (&tool("effect = \"safe\""), "line 6, column 10: `effect` must be read, idempotent or write"),
+        (
+            &tool("effect = \"safe\""),
+            "line 6, column 10: `effect` must be read, idempotent or write",
+        ),
         (&tool("parameters = '{'"), "line 6, column 14: `parameters`: the JSON ends too early"),
-        (&tool("parameters = { type = \"nonsense\" }"), "`parameters`: the schema is not a JSON Schema"),
+        (
+            &tool("parameters = { type = \"nonsense\" }"),
+            "`parameters`: the schema is not a JSON Schema",
+        ),
         (&tool("parameters = { type = \"string\" }"), "must describe an object"),
         (&tool("inputSchema = {}"), "has no key `inputSchema`"),
         (&format!("{}\n{}", tool(""), tool("")), "line 7, column 1: the tool `t` is defined twice"),
@@ -330,18 +377,40 @@ fn a_tool_of_the_file_is_checked() {
 
 #[test]
 fn a_rule_that_cannot_be_meant_is_refused() {
-    let rule = |more: &str| format!("tools = [\"shell\", \"write_file\"]\n[[approval.rules]]\n{more}");
+    let rule =
+        |more: &str| format!("tools = [\"shell\", \"write_file\"]\n[[approval.rules]]\n{more}");
     check_refusals(&[
         (&rule("verdict = \"allow\""), "line 4, column 1: [[approval.rules]] needs `tool`"),
         (&rule("tool = \"shell\""), "line 4, column 1: [[approval.rules]] needs `verdict`"),
-        (&rule("tool = \"shell\"\nverdict = \"yes\""), "line 6, column 11: `verdict` must be allow, ask or deny, not `yes`"),
-        (&rule("tool = \"shel\"\nverdict = \"deny\""), "line 5, column 8: this rule never fits, the agent has no tool `shel`: did you mean `shell`?"),
+        (
+            &rule("tool = \"shell\"\nverdict = \"yes\""),
+            "line 6, column 11: `verdict` must be allow, ask or deny, not `yes`",
+        ),
+        (
+            &rule("tool = \"shel\"\nverdict = \"deny\""),
+            "line 5, column 8: this rule never fits, the agent has no tool `shel`: did you mean `shell`?",
+        ),
         (&rule("tool = \"shell\"\ncommands = []\nverdict = \"allow\""), "`commands` names none"),
-        (&rule("tool = \"shell\"\ncommands = [\"\"]\nverdict = \"allow\""), "an empty command fits nothing"),
-        (&rule("tool = \"write_file\"\ncommands = [\"ls\"]\nverdict = \"allow\""), "line 6, column 1: this rule never fits, no such tool has an argument `command`"),
-        (&rule("tool = \"write_file\"\narguments = { file = \"x\" }\nverdict = \"deny\""), "no such tool has an argument `file`: there is `path`"),
-        (&rule("tool = \"write_file\"\narguments = { path = 1 }\nverdict = \"deny\""), "the pattern for `path` must be a string"),
-        (&rule("tool = \"shell\"\naction = \"allow\"\nverdict = \"allow\""), "did you mean `verdict`?"),
+        (
+            &rule("tool = \"shell\"\ncommands = [\"\"]\nverdict = \"allow\""),
+            "an empty command fits nothing",
+        ),
+        (
+            &rule("tool = \"write_file\"\ncommands = [\"ls\"]\nverdict = \"allow\""),
+            "line 6, column 1: this rule never fits, no such tool has an argument `command`",
+        ),
+        (
+            &rule("tool = \"write_file\"\narguments = { file = \"x\" }\nverdict = \"deny\""),
+            "no such tool has an argument `file`: there is `path`",
+        ),
+        (
+            &rule("tool = \"write_file\"\narguments = { path = 1 }\nverdict = \"deny\""),
+            "the pattern for `path` must be a string",
+        ),
+        (
+            &rule("tool = \"shell\"\naction = \"allow\"\nverdict = \"allow\""),
+            "did you mean `verdict`?",
+        ),
     ]);
 }
 

@@ -7,7 +7,7 @@ use stepwell_core::{Effect, JsonText, ToolKind, ToolSpec};
 use stepwell_ports::ToolRecord;
 use stepwell_runtime::validate;
 
-use super::place::meant_sentence;
+use super::place::meant_and_all;
 use super::reader::{Placed, Section};
 
 /// How long one attempt of a tool may run when nothing is said.
@@ -92,13 +92,16 @@ fn unknown(
     defined: &BTreeMap<String, ToolSpec>,
     catalogue: &Catalogue,
 ) -> String {
-    let known: Vec<&str> =
-        defined.keys().map(String::as_str).chain(catalogue.tools.keys().map(String::as_str)).collect();
+    let known: Vec<&str> = defined
+        .keys()
+        .map(String::as_str)
+        .chain(catalogue.tools.keys().map(String::as_str))
+        .collect();
     format!(
         "no worker has registered a tool `{}`: {} Start a worker that offers it (stepwell worker), \
          or describe it here with [[tool]]",
         name.value,
-        meant_sentence(&name.value, &known)
+        meant_and_all(&name.value, &known)
     )
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::ApprovalDecision;
-use stepwell_core::{ApprovalId, Input, JsonText, SessionId, ToolSpec};
+use stepwell_core::{ApprovalId, Input, JsonText, SessionId, Text, ToolSpec};
 use stepwell_ports::ApprovalFilter;
 use stepwell_proto::v1;
 use stepwell_runtime::validate;
@@ -51,7 +51,7 @@ impl v1::approval_service_server::ApprovalService for Approvals {
         if ruling.decision == ApprovalDecision::Happened
             && let Some(tool) = &tool
         {
-            let output = ruling.output.as_ref().map(|it| it.preview()).unwrap_or_default();
+            let output = ruling.output.as_ref().map(Text::preview).unwrap_or_default();
             validate::output(tool, output).map_err(|problem| {
                 let problem = format!("does not fit the result of `{}`: {problem}", tool.name);
                 BadField::new("output", problem)

@@ -4,17 +4,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::Stream;
+use stepwell_core::summary::ApprovalStatus;
 use stepwell_core::{Input, Seq, SessionId, codec};
 use stepwell_ports::store::PAGE_ROWS_MAX;
 use stepwell_ports::{ApprovalFilter, StoredEvent};
-use stepwell_core::summary::ApprovalStatus;
 use stepwell_proto::v1;
 use stepwell_runtime::{CreateSession, EngineError};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{Api, explained, without_worker};
 use crate::convert::{self, AgentChoice, Creation, Message, SessionQuery, Stop};
-use crate::ownership::{Ownership, Owners};
+use crate::ownership::{Owners, Ownership};
 use crate::watch::{self, WatchItem, WatchOptions, expect_seq};
 use crate::{payload, status};
 
@@ -178,8 +178,9 @@ impl v1::session_service_server::SessionService for Sessions {
     ) -> Result<Response<v1::ListSpansResponse>, Status> {
         let session_id = self.0.find(&request.into_inner().session_id).await?;
         let events = self.readable_events(session_id).await?;
-        let _ = events;
-        Ok(Response::new(v1::ListSpansResponse { spans: Vec::new() }))
+        let spans = stepwell_core::spans::spans(&events);
+        let spans = spans.into_iter().map(convert::span).collect();
+        Ok(Response::new(v1::ListSpansResponse { spans }))
     }
 }
 
@@ -248,10 +249,8 @@ impl Sessions {
         };
         let ownership: Ownership = owners.of(&info, live.in_memory);
         let owner_seen_at_ms = owners.seen_at(&info.owner).map(convert::time).unwrap_or_default();
-        let filter = ApprovalFilter {
-            statuses: vec![ApprovalStatus::Open],
-            session_id: Some(session_id),
-        };
+        let filter =
+            ApprovalFilter { statuses: vec![ApprovalStatus::Open], session_id: Some(session_id) };
         let approvals = store.approvals(&filter, None, PAGE_ROWS_MAX).await;
         let approvals = approvals.map_err(|error| status::store(&error))?.rows;
         let mut answer = v1::GetSessionResponse {
@@ -264,12 +263,11 @@ impl Sessions {
         match api.engine.state(session_id).await {
             Ok(state) => {
                 let tools = api.engine.tools();
-                let blocked = live.blocked.or_else(|| {
-                    without_worker(&state, |tool| tools.offers(tool))
-                });
+                let blocked =
+                    live.blocked.or_else(|| without_worker(&state, |tool| tools.offers(tool)));
                 answer.open_calls = convert::open_calls(&state);
                 answer.wakes_at_ms = state.next_due().map(convert::time).unwrap_or_default();
-                answer.answer = state.last_reply.preview().to_owned();
+                state.last_reply.preview().clone_into(&mut answer.answer);
                 answer.agent_json = agent_json(&state)?;
                 info.row.explain = explained(&info.row, blocked);
             }
@@ -309,7 +307,7 @@ impl Sessions {
             }
             for stored in page.events {
                 after = stored.seq;
-                match decoded(stored) {
+                match decoded(&stored) {
                     Some(event) => events.push(event),
                     None => return Ok(events),
                 }
@@ -342,7 +340,7 @@ fn agent_json(state: &stepwell_core::SessionState) -> Result<String, Status> {
         .map_err(|error| Status::internal(format!("the agent cannot be written as JSON: {error}")))
 }
 
-fn decoded(stored: StoredEvent) -> Option<stepwell_core::Event> {
+fn decoded(stored: &StoredEvent) -> Option<stepwell_core::Event> {
     Some(stepwell_core::Event {
         seq: stored.seq,
         time: stored.time,

@@ -51,8 +51,7 @@ impl TryFrom<v1::CreateSessionRequest> for Creation {
             return Err(BadField::new("task", "is empty: say what is to be done"));
         }
         expect_short("task", &request.task, TEXT_BYTES_MAX)?;
-        let agent =
-            agent_choice(request.agent, request.agent_version, request.agent_definition)?;
+        let agent = agent_choice(request.agent, request.agent_version, request.agent_definition)?;
         Ok(Self {
             task: Text::from(request.task),
             agent,

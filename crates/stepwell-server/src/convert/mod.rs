@@ -15,7 +15,7 @@ pub(crate) use incoming::{
     AgentChoice, Creation, Message, SessionQuery, Stop, blob_address, definition, page_rows,
 };
 pub(crate) use outgoing::{
-    agent_record, approval, chunk, event, open_calls, session, time, tool, worker,
+    agent_record, approval, chunk, event, open_calls, session, span, time, tool, worker,
 };
 
 /// Largest task, message or tool result that a person hands in, in bytes.
@@ -78,9 +78,10 @@ pub(crate) fn expect_short(field: &str, text: &str, bytes_max: usize) -> Result<
 pub(crate) fn line(field: &str, text: String, bytes_max: usize) -> Result<String, BadField> {
     expect_short(field, &text, bytes_max)?;
     match text.chars().find(|it| it.is_control()) {
-        Some(control) => {
-            Err(BadField::new(field, format!("holds the control character {control:?}: leave it out")))
-        }
+        Some(control) => Err(BadField::new(
+            field,
+            format!("holds the control character {control:?}: leave it out"),
+        )),
         None => Ok(text),
     }
 }

@@ -1,6 +1,7 @@
 //! Answers: core types as wire types. Nothing here can fail.
 
 use stepwell_core::event::{Question, Usage};
+use stepwell_core::spans::Span;
 use stepwell_core::state::CallStatus;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Effect, SessionId, SessionState, Status, TimestampMs, ToolSpec};
@@ -159,7 +160,11 @@ pub(crate) fn tool(tool: &ToolSpec, workers: Vec<String>) -> v1::Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
         parameters: tool.parameters.as_str().to_owned(),
-        output_schema: tool.output_schema.as_ref().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        output_schema: tool
+            .output_schema
+            .as_ref()
+            .map(|it| it.as_str().to_owned())
+            .unwrap_or_default(),
         effect: effect.to_owned(),
         timeout_ms: tool.timeout_ms,
         workers,
@@ -176,5 +181,22 @@ pub(crate) fn worker(worker: WorkerInfo) -> v1::Worker {
         connected_at_ms: time(worker.connected_at),
         seen_at_ms: time(worker.seen_at),
         draining: worker.is_draining,
+    }
+}
+
+/// A derived interval.
+pub(crate) fn span(span: Span) -> v1::Span {
+    v1::Span {
+        span_id: span.span_id,
+        parent_id: span.parent.unwrap_or_default(),
+        depth: span.depth,
+        kind: span.kind.as_str().to_owned(),
+        name: span.name,
+        start_ms: time(span.start),
+        end_ms: span.end.map(time).unwrap_or_default(),
+        first_seq: span.first_seq.0,
+        last_seq: span.last_seq.0,
+        status: span.status.as_str().to_owned(),
+        detail: span.detail,
     }
 }

@@ -58,9 +58,13 @@ fn a_create_that_cannot_be_meant_names_the_field() {
     assert_eq!(change(&|it| it.task.clone_from(&long)), "task: has 4194305 bytes, at most 4194304");
     assert!(change(&|it| it.agent.clear()).starts_with("agent: is empty: name a stored agent"));
     assert!(change(&|it| it.agent_definition = "x".into()).contains("give one of them"));
-    assert!(change(&|it| it.title = "a\nb".into()).starts_with("title: holds the control character"));
+    assert!(
+        change(&|it| it.title = "a\nb".into()).starts_with("title: holds the control character")
+    );
     assert!(change(&|it| it.client_key = "k".repeat(257)).starts_with("client_key: has 257 bytes"));
-    assert!(change(&|it| it.labels = labels(&[("", "x")])).starts_with("labels[\"\"]: has an empty"));
+    assert!(
+        change(&|it| it.labels = labels(&[("", "x")])).starts_with("labels[\"\"]: has an empty")
+    );
     assert!(
         change(&|it| it.labels = labels(&[("team", &"x".repeat(1025))]))
             .starts_with("labels[\"team\"]: has 1025 bytes, at most 1024")
@@ -85,7 +89,11 @@ fn the_digest_is_that_of_the_request_without_its_key() {
     }
     assert_ne!(digest(&|it| it.task = "Mend it!".into()), same);
     assert_ne!(digest(&|it| it.agent_version = 1), same);
-    assert_ne!(digest(&|it| it.labels = labels(&[("a", "1b"), ("", "2")]).into_iter().filter(|(k, _)| !k.is_empty()).collect()), same);
+    assert_ne!(
+        digest(&|it| it.labels =
+            labels(&[("a", "1b"), ("", "2")]).into_iter().filter(|(k, _)| !k.is_empty()).collect()),
+        same
+    );
     // The border between two fields counts.
     let moved = |agent: &str, title: &str| {
         digest(&|it| {
@@ -146,9 +154,15 @@ fn a_decision_that_cannot_be_meant_names_the_field() {
     assert!(with(Unspecified, &|_| {}).starts_with("decision: is missing or unknown"));
     assert!(with(Approve, &|it| it.decision = 77).starts_with("decision: is missing or unknown"));
     assert!(with(Approve, &|it| it.decided_by = " ".into()).starts_with("decided_by: is empty"));
-    assert!(with(Approve, &|it| it.decided_by = "a\u{1b}[8m".into()).starts_with("decided_by: holds"));
-    assert!(with(Deny, &|it| it.arguments = "{}".into()).starts_with("arguments: do not go with deny"));
-    assert!(with(Failed, &|it| it.output = "x".into()).starts_with("output: does not go with failed"));
+    assert!(
+        with(Approve, &|it| it.decided_by = "a\u{1b}[8m".into()).starts_with("decided_by: holds")
+    );
+    assert!(
+        with(Deny, &|it| it.arguments = "{}".into()).starts_with("arguments: do not go with deny")
+    );
+    assert!(
+        with(Failed, &|it| it.output = "x".into()).starts_with("output: does not go with failed")
+    );
 }
 
 #[test]

@@ -22,6 +22,7 @@ struct Sessions<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 struct Session<'a> {
     session_id: &'a str,
     status: String,
@@ -38,6 +39,7 @@ struct Session<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 struct Usage {
     prompt_tokens: u64,
     cached_tokens: u64,

@@ -154,7 +154,11 @@ mod tests {
             (Some(""), Some("3"), 3),
             (Some("0"), None, 0),
         ] {
-            assert_eq!(after(&request(header, parameter)), Ok(Seq(seq)), "{header:?} {parameter:?}");
+            assert_eq!(
+                after(&request(header, parameter)),
+                Ok(Seq(seq)),
+                "{header:?} {parameter:?}"
+            );
         }
     }
 

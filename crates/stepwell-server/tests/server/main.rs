@@ -1,4 +1,5 @@
 //! The server over a real socket: gRPC and server-sent events, with a model that plays a script.
+#![cfg(test)]
 
 mod agents;
 mod approvals;

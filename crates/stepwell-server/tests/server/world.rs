@@ -229,10 +229,8 @@ impl World {
 pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let place = std::panic::Location::caller();
     async move {
-        match tokio::time::timeout(PATIENCE, future).await {
-            Ok(value) => value,
-            Err(_) => panic!("took longer than {PATIENCE:?}: {place}"),
-        }
+        let value = tokio::time::timeout(PATIENCE, future).await;
+        value.unwrap_or_else(|_| panic!("took longer than {PATIENCE:?}: {place}"))
     }
 }
 
@@ -240,8 +238,7 @@ pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
 pub(crate) const PLAIN: &str = "name = \"plain\"\ninstructions = \"Answer.\"\n";
 
 /// An agent that waits for the next message after each answer.
-pub(crate) const TALKER: &str =
-    "name = \"talker\"\ninstructions = \"Talk.\"\ninteractive = true\n";
+pub(crate) const TALKER: &str = "name = \"talker\"\ninstructions = \"Talk.\"\ninteractive = true\n";
 
 /// An agent that ships orders; nothing in it allows that.
 pub(crate) const SHIPPER: &str =

@@ -35,14 +35,18 @@ pub(crate) fn sessions(
     page: Option<&str>,
     limit: usize,
 ) -> Result<ListPage<SessionRow>, ReadError> {
-    let before = page_start(SESSIONS_LIST, page)?;
-    // One more than fits, to know whether there is a next page.
-    let wanted = page_rows(limit) + 1;
+    let search = SessionSearch {
+        transaction,
+        filter,
+        before: page_start(SESSIONS_LIST, page)?,
+        // One more than fits, to know whether there is a next page.
+        wanted: page_rows(limit) + 1,
+    };
     let mut found = Vec::new();
     for walk in walks(filter) {
-        walk.collect(transaction, filter, before, wanted, &mut found)?;
+        search.collect(&walk, &mut found)?;
     }
-    Ok(page_of(SESSIONS_LIST, found, wanted))
+    Ok(page_of(SESSIONS_LIST, found, search.wanted))
 }
 
 /// A walk along one index.
@@ -69,64 +73,67 @@ fn fits_any<T: PartialEq>(wanted: &[T], found: &T) -> bool {
     wanted.is_empty() || wanted.contains(found)
 }
 
-impl Walk<'_> {
-    fn collect(
-        &self,
-        transaction: &Transaction<'_>,
-        filter: &SessionFilter,
-        [updated_at, key]: [u64; 2],
-        wanted: usize,
-        found: &mut Vec<Keyed<SessionRow, 2>>,
-    ) -> Result<(), ReadError> {
-        let bounds = (to_sql(updated_at), to_sql(key));
-        let agent = filter.agent.as_deref();
-        let rest = "(updated_at, key) < (?1, ?2) AND (?3 IS NULL OR agent = ?3) \
-                    ORDER BY updated_at DESC, key DESC";
-        let select = format!("SELECT {SESSION_COLUMNS}, key FROM sessions");
-        match self {
-            Self::Busy => {
-                let query = format!("{select} WHERE busy = 1 AND {rest}");
-                let values = params![bounds.0, bounds.1, agent];
-                take_fitting(transaction, &query, values, (filter, wanted), found)
-            }
-            Self::Parked(status) => {
-                let query = format!("{select} WHERE busy = 0 AND status = ?4 AND {rest}");
-                let values = params![bounds.0, bounds.1, agent, status.as_str()];
-                take_fitting(transaction, &query, values, (filter, wanted), found)
-            }
-            Self::Prefix(prefix) => {
-                // The sign keeps the planner on the index of ids: the prefix is what narrows most.
-                let query = format!(
-                    "{select} WHERE +busy >= 0 AND session_id BETWEEN ?4 AND ?5 AND {rest}"
-                );
-                let last = format!("{prefix}{ID_TAIL}");
-                let values = params![bounds.0, bounds.1, agent, prefix, last];
-                take_fitting(transaction, &query, values, (filter, wanted), found)
-            }
-        }
-    }
+/// What one page of sessions looks for.
+struct SessionSearch<'a> {
+    transaction: &'a Transaction<'a>,
+    filter: &'a SessionFilter,
+    before: [u64; 2],
+    wanted: usize,
 }
 
-fn take_fitting(
-    transaction: &Transaction<'_>,
-    query: &str,
-    values: impl Params,
-    (filter, wanted): (&SessionFilter, usize),
-    found: &mut Vec<Keyed<SessionRow, 2>>,
-) -> Result<(), ReadError> {
-    let mut statement = transaction.prepare_cached(query)?;
-    let mut rows = statement.query(values)?;
-    let mut taken = 0;
-    while taken < wanted
-        && let Some(row) = rows.next()?
-    {
-        let keyed = keyed_session(row)?;
-        if fits(filter, &keyed.row) {
-            found.push(keyed);
-            taken += 1;
+impl SessionSearch<'_> {
+    /// Adds what a walk finds, as far as the page can need it.
+    fn collect(
+        &self,
+        walk: &Walk<'_>,
+        found: &mut Vec<Keyed<SessionRow, 2>>,
+    ) -> Result<(), ReadError> {
+        let [updated_at, key] = self.before.map(to_sql);
+        let agent = self.filter.agent.as_deref();
+        let condition = match walk {
+            Walk::Busy => "busy = 1",
+            Walk::Parked(_) => "busy = 0 AND status = ?4",
+            Walk::Prefix(_) => "session_id BETWEEN ?4 AND ?5",
+        };
+        let query = format!(
+            "SELECT {SESSION_COLUMNS}, key FROM sessions WHERE {condition}
+             AND (updated_at, key) < (?1, ?2) AND (?3 IS NULL OR agent = ?3)
+             ORDER BY updated_at DESC, key DESC"
+        );
+        match walk {
+            Walk::Busy => self.take_fitting(&query, params![updated_at, key, agent], found),
+            Walk::Parked(status) => {
+                let values = params![updated_at, key, agent, status.as_str()];
+                self.take_fitting(&query, values, found)
+            }
+            Walk::Prefix(prefix) => {
+                let end = format!("{prefix}{ID_TAIL}");
+                let values = params![updated_at, key, agent, prefix, end];
+                self.take_fitting(&query, values, found)
+            }
         }
     }
-    Ok(())
+
+    fn take_fitting(
+        &self,
+        query: &str,
+        values: impl Params,
+        found: &mut Vec<Keyed<SessionRow, 2>>,
+    ) -> Result<(), ReadError> {
+        let mut statement = self.transaction.prepare_cached(query)?;
+        let mut rows = statement.query(values)?;
+        let mut taken = 0;
+        while taken < self.wanted
+            && let Some(row) = rows.next()?
+        {
+            let keyed = keyed_session(row)?;
+            if fits(self.filter, &keyed.row) {
+                found.push(keyed);
+                taken += 1;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn keyed_session(row: &Row<'_>) -> rusqlite::Result<Keyed<SessionRow, 2>> {
@@ -231,7 +238,7 @@ fn page_of<T, const N: usize>(
     found.sort_unstable_by_key(|it| std::cmp::Reverse(it.keys));
     let has_more = found.len() >= wanted;
     found.truncate(wanted - 1);
-    let last = found.last().filter(|_| has_more);
-    let next_page = last.map(|it| PageToken { list, keys: it.keys }.encode());
+    let end = found.last().filter(|_| has_more);
+    let next_page = end.map(|it| PageToken { list, keys: it.keys }.encode());
     ListPage { rows: found.into_iter().map(|it| it.row).collect(), next_page }
 }

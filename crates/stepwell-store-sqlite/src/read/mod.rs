@@ -96,7 +96,7 @@ impl Readers {
             drop(permit);
             outcome
         };
-        tokio::task::spawn_blocking(read).await.map_err(|error| about.failed(error))?
+        tokio::task::spawn_blocking(read).await.map_err(|error| about.failed(&error))?
     }
 
     fn read<T>(

@@ -71,16 +71,16 @@ impl Writer {
                 for job in group.drain(..) {
                     let mut alone = vec![job];
                     let outcome = self.commit(&mut alone);
-                    self.answer_all(&mut alone, outcome);
+                    self.answer_all(&mut alone, &outcome);
                 }
             }
-            failed @ Err(_) => self.answer_all(group, failed),
+            failed @ Err(_) => self.answer_all(group, &failed),
         }
     }
 
-    fn answer_all(&self, group: &mut Vec<Box<dyn Job>>, outcome: Result<(), rusqlite::Error>) {
+    fn answer_all(&self, group: &mut Vec<Box<dyn Job>>, outcome: &Result<(), rusqlite::Error>) {
         for job in group.drain(..) {
-            let outcome = match &outcome {
+            let outcome = match outcome {
                 Ok(()) => Ok(()),
                 Err(error) => Err(job.about().error(&self.folder, error)),
             };

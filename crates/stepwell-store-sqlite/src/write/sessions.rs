@@ -348,6 +348,6 @@ pub(crate) fn quarantine(
         )?
         .execute(params![session_id.to_string(), Status::Quarantined.as_str(), reason])?;
     let about = About::session("quarantine", session_id);
-    let missing = || about.failed(format!("there is no session {session_id}"));
+    let missing = || about.failed(&format!("there is no session {session_id}"));
     Ok(if changed > 0 { Ok(()) } else { Err(missing()) })
 }

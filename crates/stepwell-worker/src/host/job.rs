@@ -223,3 +223,180 @@ fn message_of(payload: &(dyn Any + Send)) -> Option<&str> {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::tool::Effect;
+
+    /// What the tool under test does.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Manner {
+        Obeys,
+        IsDeaf,
+        BreaksDown,
+        Talks,
+    }
+
+    struct Actor(Manner);
+
+    #[async_trait]
+    impl Tool for Actor {
+        fn describe(&self) -> ToolDescription {
+            ToolDescription {
+                name: "actor".to_owned(),
+                description: String::new(),
+                parameters: "{}".to_owned(),
+                output_schema: None,
+                effect: Effect::Write,
+                timeout: Duration::from_secs(1),
+                concurrency: 1,
+            }
+        }
+
+        async fn call(&self, context: ToolContext, _arguments: &str) -> ToolResult {
+            match self.0 {
+                Manner::Obeys => {
+                    context.cancel.cancelled().await;
+                    Err(ToolError::Cancelled { partial: None })
+                }
+                Manner::IsDeaf => std::future::pending().await,
+                Manner::BreaksDown => panic!("a bug"),
+                Manner::Talks => {
+                    for number in 0..10 {
+                        context.output.send(format!("{number}"));
+                    }
+                    Ok("0123456789".into())
+                }
+            }
+        }
+    }
+
+    struct Stage {
+        job: Job,
+        folder: tempfile::TempDir,
+    }
+
+    fn stage(manner: Manner, limit: Duration) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let call = Call { attempt: 1, ..Call::default() };
+        let key = Key { session_id: "s".to_owned(), call_id: "1.1".to_owned(), attempt: 1 };
+        let job = Job {
+            key,
+            call,
+            tool: Arc::new(Actor(manner)),
+            permits: Arc::new(Semaphore::new(1)),
+            workspace: folder.path().join("s"),
+            cancel: CancellationToken::new(),
+            deadline: Instant::now() + limit,
+        };
+        Stage { job, folder }
+    }
+
+    /// Plays the job to its end: all its news, and how long it took.
+    async fn play(stage: Stage) -> (VecDeque<News>, Duration) {
+        let (news, mut receiver) = mpsc::channel(64);
+        let began = Instant::now();
+        perform(stage.job, news).await;
+        let took = began.elapsed();
+        drop(stage.folder);
+        let mut all = VecDeque::new();
+        while let Some(it) = receiver.recv().await {
+            all.push_back(it);
+        }
+        (all, took)
+    }
+
+    async fn report(stage: Stage) -> (Report, Duration) {
+        let (mut news, took) = play(stage).await;
+        match news.pop_back() {
+            Some(News::Ended { report, .. }) => (report, took),
+            _ => panic!("no report"),
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_secs(100);
+
+    #[tokio::test(start_paused = true)]
+    async fn output_comes_before_the_report_that_it_belongs_to() {
+        let (mut news, _) = play(stage(Manner::Talks, LIMIT)).await;
+        assert!(matches!(
+            news.pop_back(),
+            Some(News::Ended { report: Report { outcome: Outcome::Ok, .. }, .. })
+        ));
+        let text = news.into_iter().map(|it| match it {
+            News::Output { text, .. } => text,
+            News::Ended { .. } | News::NeverBegan { .. } => panic!("ended twice"),
+        });
+        assert_eq!(text.collect::<String>(), "0123456789");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tool_that_breaks_down_is_an_error_with_its_words() {
+        let (report, _) = report(stage(Manner::BreaksDown, LIMIT)).await;
+        assert_eq!(report.outcome, Outcome::Error);
+        assert!(report.output.contains("a bug"), "{}", report.output);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tool_over_its_time_is_told_to_stop_and_the_model_is_told_why() {
+        let (report, took) = report(stage(Manner::Obeys, LIMIT)).await;
+        assert_eq!(took, LIMIT + DEADLINE_NUDGE);
+        assert_eq!(report.output, "timed out after 101 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deaf_tool_over_its_time_is_dropped() {
+        let (report, took) = report(stage(Manner::IsDeaf, LIMIT)).await;
+        assert_eq!(took, LIMIT + ToolDescription::DEADLINE_GRACE);
+        assert!(report.output.contains("ran out of time") && report.output.contains("by force"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_tool_that_obeys_ends_at_once() {
+        let stage = stage(Manner::Obeys, LIMIT);
+        stage.job.cancel.cancel();
+        let (mut news, took) = play(stage).await;
+        // It had not begun: its place was still waited for.
+        assert!(matches!(news.pop_back(), Some(News::NeverBegan { .. })));
+        assert_eq!(took, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deaf_tool_that_is_cancelled_is_dropped_within_the_grace() {
+        let stage = stage(Manner::IsDeaf, LIMIT);
+        let cancel = stage.job.cancel.clone();
+        let after = Duration::from_secs(30);
+        let cancelling = async {
+            tokio::time::sleep(after).await;
+            cancel.cancel();
+        };
+        let ((report, took), ()) = tokio::join!(report(stage), cancelling);
+        assert_eq!(took, after + CANCEL_GRACE);
+        assert!(report.output.contains("was cancelled"), "{}", report.output);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_tool_is_busy_never_begins() {
+        let stage = stage(Manner::Talks, LIMIT);
+        let permits = stage.job.permits.clone();
+        let _taken = permits.acquire().await.unwrap();
+        let (mut news, took) = play(stage).await;
+        assert!(matches!(news.pop_back(), Some(News::NeverBegan { reason, .. }) if reason.contains("busy")));
+        assert_eq!(took, LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_workspace_that_cannot_be_made_is_an_error() {
+        let mut stage = stage(Manner::Talks, LIMIT);
+        let file = stage.folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        stage.job.workspace = file.join("s");
+        let (report, _) = report(stage).await;
+        assert!(report.output.contains("could not be made"), "{}", report.output);
+    }
+}

@@ -1,0 +1,253 @@
+//! The composition root: adapters and engine are put together here and nowhere else.
+//!
+//! Order of the end: first the engine drains, while workers can still report and watchers still see
+//! the last events; then the worker of this process leaves; then the port closes; then the store.
+
+mod late;
+mod signals;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use stepwell_llm::OpenAiClient;
+use stepwell_ports::{Clock as _, Store, ToolGateway};
+use stepwell_runtime::system::{SystemClock, SystemRandom, random_bytes};
+use stepwell_runtime::{Engine, EngineOptions, Ports};
+use stepwell_server::agent_file::ModelDefaults;
+use stepwell_server::gateway::{EMBEDDED_NAME, GatewayOptions, WorkerGateway};
+use stepwell_server::{ServerOptions, Services};
+use stepwell_store_sqlite::{SqliteOptions, SqliteStore};
+use stepwell_worker::Toolbox;
+use stepwell_worker::builtin::{BuiltinOptions, add_builtin_tools};
+use stepwell_worker::host::{HostOptions, WorkerHost};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ServeSettings, WorkerSettings};
+
+/// How long the worker of this process may take to leave: its calls have ended or were given up when
+/// it is told to.
+const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
+
+/// Runs a server until it is told to end.
+pub(crate) async fn run(settings: ServeSettings) -> anyhow::Result<()> {
+    log_to_stderr();
+    let listener = listen(settings.listen).await?;
+    let address = listener.local_addr()?;
+    let store = open_store(&settings)?;
+    let node = format!("node-{:032x}", u128::from_le_bytes(random_bytes()));
+    let clock = Arc::new(SystemClock);
+    let gateway_options = GatewayOptions {
+        embedded_instance: settings.worker_concurrency.is_some().then(|| node.clone()),
+        ..GatewayOptions::default()
+    };
+    let gateway = WorkerGateway::new(store.clone(), clock.clone(), gateway_options);
+    let tools: Arc<dyn ToolGateway> = Arc::new(gateway.clone());
+    let ports = Ports {
+        store,
+        model: Arc::new(OpenAiClient::new()),
+        tools,
+        clock,
+        random: Arc::new(SystemRandom),
+    };
+    let engine = Engine::new(ports, engine_options(&settings, &node));
+    announce(&settings, address);
+    run_parts(&settings, address, listener, engine, gateway).await
+}
+
+/// Runs engine, server, worker and the helper for late reports side by side, and ends them in order.
+async fn run_parts(
+    settings: &ServeSettings,
+    address: SocketAddr,
+    listener: TcpListener,
+    engine: Engine,
+    gateway: WorkerGateway,
+) -> anyhow::Result<()> {
+    let (stop_engine, stop_rest) = (CancellationToken::new(), CancellationToken::new());
+    let mut parts = JoinSet::new();
+    let services = Services {
+        engine: engine.clone(),
+        gateway: gateway.clone(),
+        model_defaults: ModelDefaults {
+            name: settings.model.clone(),
+            base_url: settings.model_url.clone(),
+            api_key_env: settings.api_key_env.clone(),
+        },
+    };
+    let options = ServerOptions { listen: address, ..ServerOptions::default() };
+    let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
+    parts.spawn(async move { serving.await.context("the server") });
+    if let Some(concurrency) = settings.worker_concurrency {
+        let host = embedded_worker(settings, address, engine.node(), concurrency)?;
+        let stop = stop_rest.clone();
+        parts.spawn(async move { host.run(stop).await.context("the worker of this process") });
+    }
+    let (late_engine, late_stop) = (engine.clone(), stop_rest.clone());
+    parts.spawn(async move {
+        late::record(&late_engine, &gateway, &late_stop).await;
+        Ok(())
+    });
+    let mut engine_part = JoinSet::new();
+    let stop = stop_engine.clone();
+    engine_part.spawn(async move { engine.run(stop).await });
+
+    let ended_early = tokio::select! {
+        signal = signals::wait() => { signal?; None }
+        part = parts.join_next() => part,
+    };
+    tracing::info!("ending: running calls have {:?} to end", settings.drain());
+    stop_engine.cancel();
+    let second_signal = tokio::select! {
+        _ = engine_part.join_next() => false,
+        signal = signals::wait() => { signal?; true }
+    };
+    stop_rest.cancel();
+    if second_signal {
+        bail!("ended at once by a second signal; what ran is picked up by the next start");
+    }
+    if let Some(part) = ended_early {
+        part??;
+        bail!("a part of the server ended by itself");
+    }
+    while let Some(part) = parts.join_next().await {
+        part??;
+    }
+    Ok(())
+}
+
+/// Runs a worker until it is told to end.
+pub(crate) async fn run_worker(settings: WorkerSettings) -> anyhow::Result<()> {
+    log_to_stderr();
+    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
+        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
+    })?;
+    let name = settings.name.unwrap_or_else(default_worker_name);
+    let mut options = HostOptions::new(&settings.server, &name, &settings.workspaces);
+    options.concurrency = settings.concurrency;
+    tracing::info!(name, server = settings.server, "worker");
+    let stop = CancellationToken::new();
+    let host = WorkerHost::new(options, toolbox()?);
+    let running = host.run(stop.clone());
+    tokio::pin!(running);
+    tokio::select! {
+        result = &mut running => return Ok(result?),
+        signal = signals::wait() => signal?,
+    }
+    stop.cancel();
+    tokio::select! {
+        result = &mut running => Ok(result?),
+        signal = signals::wait() => { signal?; bail!("ended at once by a second signal") }
+    }
+}
+
+fn default_worker_name() -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let host = host.unwrap_or_else(|| "worker".to_owned());
+    let clean: String =
+        host.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
+    format!("{clean}-{}", std::process::id())
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => anyhow::anyhow!(
+            "{address} is in use by another program: stop that one, or choose another address \
+             with --listen (port 0 takes a free one)"
+        ),
+        io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "the system does not let this user listen on {address}: choose a port above 1023 \
+             with --listen"
+        ),
+        _ => anyhow::Error::new(error)
+            .context(format!("cannot listen on {address}: choose another with --listen")),
+    })
+}
+
+fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
+    let options = SqliteOptions {
+        opened_at: SystemClock.now(),
+        allow_network_file_system: settings.allow_network_file_system,
+    };
+    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
+        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
+    })?;
+    Ok(Arc::new(SqliteStore::open(&settings.data, &options)?))
+}
+
+fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {
+    let mut options = EngineOptions::for_node(node);
+    let limits = &settings.limits;
+    options.active_sessions_max = limits.active_sessions_max.unwrap_or(options.active_sessions_max);
+    options.model_calls_max = limits.model_calls_max.unwrap_or(options.model_calls_max);
+    options.drain = settings.drain();
+    options
+}
+
+impl ServeSettings {
+    fn drain(&self) -> Duration {
+        self.limits.drain.unwrap_or_else(|| EngineOptions::for_node("").drain)
+    }
+}
+
+fn toolbox() -> anyhow::Result<Toolbox> {
+    let mut toolbox = Toolbox::new();
+    add_builtin_tools(&mut toolbox, BuiltinOptions::default())?;
+    Ok(toolbox)
+}
+
+fn embedded_worker(
+    settings: &ServeSettings,
+    address: SocketAddr,
+    node: &str,
+    concurrency: u32,
+) -> anyhow::Result<WorkerHost> {
+    let server = format!("http://{}", reachable(address));
+    let mut options = HostOptions::new(server, EMBEDDED_NAME, &settings.workspaces);
+    options.instance = Some(node.to_owned());
+    options.concurrency = concurrency;
+    options.drain = EMBEDDED_DRAIN;
+    Ok(WorkerHost::new(options, toolbox()?))
+}
+
+/// An address that this machine can reach itself under: "all addresses" is none.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(it) if it.ip().is_unspecified() => {
+            SocketAddr::from(([127, 0, 0, 1], it.port()))
+        }
+        SocketAddr::V6(it) if it.ip().is_unspecified() => {
+            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, it.port()))
+        }
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address,
+    }
+}
+
+/// Says where the server is, on stdout, so that scripts can read it.
+#[expect(clippy::print_stdout, reason = "a program tells its user")]
+fn announce(settings: &ServeSettings, address: SocketAddr) {
+    println!("stepwell serves on http://{address}");
+    println!("  data        {}", settings.data.display());
+    println!("  workspaces  {}", settings.workspaces.display());
+    match settings.worker_concurrency {
+        Some(calls) => println!("  worker      in this process, {calls} calls at a time"),
+        None => println!("  worker      none in this process: start one with `stepwell worker`"),
+    }
+    match (&settings.model_url, &settings.model) {
+        (Some(url), Some(model)) => println!("  model       {model} at {url}"),
+        (Some(url), None) => println!("  model       named by the agents, at {url}"),
+        (None, _) => println!("  model       named by the agents"),
+    }
+}
+
+/// Logs go to stderr; `STEPWELL_LOG` chooses what (for example `debug`).
+pub(crate) fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("STEPWELL_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A second call in one process changes nothing.
+    let _ = log.try_init();
+}

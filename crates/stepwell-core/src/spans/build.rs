@@ -1,0 +1,471 @@
+//! From events to spans, one event after the other.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Node, Span, SpanKind, SpanStatus, add_detail, one_line, tokens};
+use crate::event::{
+    Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, ModelFailed,
+    ModelReplied, ModelRequested, Outcome, Question, RefusalReason, SessionCreated,
+    SessionFinished, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled,
+};
+use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
+
+/// Names a span before it has an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Session,
+    Step(u32),
+    Model(u32),
+    ModelAttempt(u32, u32),
+    Call(CallId),
+    CallAttempt(CallId, u32),
+    Approval(ApprovalId),
+    Timer(Timer),
+    Pause,
+    Message,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    nodes: Vec<Node>,
+    /// The latest span of each name.
+    index: BTreeMap<Key, usize>,
+    model: String,
+    /// The step that was asked last.
+    step: u32,
+    /// Calls whose last attempt was lost.
+    unknown: BTreeSet<CallId>,
+    is_finished: bool,
+}
+
+impl Builder {
+    /// Takes one event.
+    pub(super) fn event(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::SessionCreated(it) => self.created(event, it),
+            EventBody::ModelRequested(it) => self.requested(event, it),
+            EventBody::ModelReplied(it) => self.replied(event, it),
+            EventBody::ModelFailed(it) => self.failed(event, it),
+            EventBody::ToolScheduled(it) => self.scheduled(event, it),
+            EventBody::ToolDispatched(it) => self.dispatched(event, it),
+            EventBody::ToolFinished(it) => self.tool_finished(event, it),
+            EventBody::ToolLost(it) => self.lost(event, it),
+            EventBody::ToolRefused(it) => self.refused(event, it),
+            EventBody::ApprovalRequested(it) => self.asked(event, it),
+            EventBody::ApprovalDecided(it) => self.decided(event, it),
+            EventBody::MessageReceived(it) => self.message(event, it.answers),
+            EventBody::TimerStarted(it) => self.timer_started(event, it),
+            EventBody::TimerFired(it) => self.timer_fired(event, it),
+            EventBody::CancelRequested(it) => {
+                let session = self.session(event);
+                let who = who(&event.actor, &it.reason);
+                self.note(session, event.seq, &format!("cancel asked by {who}"));
+            }
+            EventBody::PauseRequested(it) => {
+                let who = who(&event.actor, &it.reason);
+                let pause = self.open(event, Key::Pause, Key::Session);
+                self.name(pause, "paused");
+                self.note(pause, event.seq, &format!("by {who}"));
+            }
+            EventBody::ResumeRequested(_) => self.close(event, Key::Pause, SpanStatus::Ok),
+            EventBody::SessionFinished(it) => self.finished(event, it),
+        }
+    }
+
+    /// All spans, each after its parent.
+    pub(super) fn finish(self) -> Vec<Node> {
+        self.nodes
+    }
+
+    fn created(&mut self, event: &Event, it: &SessionCreated) {
+        let session = self.session(event);
+        self.name(session, &it.title);
+        self.model.clone_from(&it.agent.model.name);
+    }
+
+    fn requested(&mut self, event: &Event, it: &ModelRequested) {
+        self.end_message_wait(event);
+        self.step = it.step;
+        self.model_attempt(event, it.step, it.attempt);
+    }
+
+    fn replied(&mut self, event: &Event, it: &ModelReplied) {
+        let attempt = self.model_attempt(event, it.step, it.attempt);
+        let model = self.model_call(event, it.step);
+        for span in [attempt, model] {
+            self.note(span, event.seq, &tokens(&it.usage));
+        }
+        self.close(event, Key::ModelAttempt(it.step, it.attempt), SpanStatus::Ok);
+        self.close(event, Key::Model(it.step), SpanStatus::Ok);
+        for call in &it.tool_calls {
+            let span = self.call(event, call.call_id);
+            self.name(span, &call.name);
+            self.note(span, event.seq, &one_line(call.arguments.preview()));
+        }
+        if it.tool_calls.is_empty() {
+            self.close(event, Key::Step(it.step), SpanStatus::Ok);
+            let wait = self.open(event, Key::Message, Key::Session);
+            self.name(wait, "message");
+        }
+    }
+
+    fn failed(&mut self, event: &Event, it: &ModelFailed) {
+        let attempt = self.model_attempt(event, it.step, it.attempt);
+        let model = self.model_call(event, it.step);
+        let what = format!("{}: {}", it.error.as_str(), one_line(&it.message));
+        self.note(attempt, event.seq, &what);
+        self.note(model, event.seq, &what);
+        self.close(event, Key::ModelAttempt(it.step, it.attempt), SpanStatus::Error);
+    }
+
+    fn scheduled(&mut self, event: &Event, it: &ToolScheduled) {
+        self.unknown.remove(&it.call_id);
+        self.call_attempt(event, it.call_id, it.attempt);
+    }
+
+    fn dispatched(&mut self, event: &Event, it: &ToolDispatched) {
+        let attempt = self.call_attempt(event, it.call_id, it.attempt);
+        let call = self.call(event, it.call_id);
+        for span in [attempt, call] {
+            self.note(span, event.seq, &format!("on worker {}", it.worker));
+        }
+    }
+
+    fn tool_finished(&mut self, event: &Event, it: &ToolFinished) {
+        let attempt = self.call_attempt(event, it.call_id, it.attempt);
+        let call = self.call(event, it.call_id);
+        if it.late {
+            let text = match it.outcome {
+                ToolOutcome::Ok => "a late result came",
+                ToolOutcome::Error => "a late error came",
+            };
+            self.note(attempt, event.seq, text);
+            self.note(call, event.seq, text);
+            return;
+        }
+        let status = match it.outcome {
+            ToolOutcome::Ok => SpanStatus::Ok,
+            ToolOutcome::Error => {
+                for span in [attempt, call] {
+                    self.note(span, event.seq, &one_line(it.output.preview()));
+                }
+                SpanStatus::Error
+            }
+        };
+        self.close(event, Key::CallAttempt(it.call_id, it.attempt), status);
+        self.settle(event, it.call_id, status);
+    }
+
+    fn lost(&mut self, event: &Event, it: &ToolLost) {
+        let attempt = self.call_attempt(event, it.call_id, it.attempt);
+        let call = self.call(event, it.call_id);
+        for span in [attempt, call] {
+            self.note(span, event.seq, &format!("lost: {}", one_line(&it.reason)));
+        }
+        self.close(event, Key::CallAttempt(it.call_id, it.attempt), SpanStatus::Lost);
+        if !it.never_started {
+            self.unknown.insert(it.call_id);
+        }
+    }
+
+    fn refused(&mut self, event: &Event, it: &ToolRefused) {
+        let call = self.call(event, it.call_id);
+        self.note(call, event.seq, &one_line(&it.message));
+        let status = match it.reason {
+            RefusalReason::Denied | RefusalReason::Forbidden => SpanStatus::Denied,
+            RefusalReason::Expired => SpanStatus::Expired,
+            RefusalReason::WorkerLost => SpanStatus::Lost,
+            RefusalReason::UnknownTool | RefusalReason::BadArguments | RefusalReason::CutOff => {
+                SpanStatus::Error
+            }
+        };
+        self.settle(event, it.call_id, status);
+    }
+
+    fn asked(&mut self, event: &Event, it: &ApprovalRequested) {
+        self.call(event, it.call_id);
+        let approval =
+            self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
+        let name = match it.question {
+            Question::MayRun => "may it run?",
+            Question::WhatHappened => "what happened?",
+        };
+        self.name(approval, name);
+        self.note(approval, event.seq, &one_line(&it.rule));
+    }
+
+    fn decided(&mut self, event: &Event, it: &ApprovalDecided) {
+        let who = who(&event.actor, &it.reason);
+        let approval =
+            self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
+        let edited = if it.arguments.is_some() { " with other arguments" } else { "" };
+        self.note(approval, event.seq, &format!("{}{edited} by {who}", it.decision.as_str()));
+        let (status, settles) = match it.decision {
+            ApprovalDecision::Approve
+            | ApprovalDecision::ApproveForSession
+            | ApprovalDecision::DidNotHappen => (SpanStatus::Ok, None),
+            ApprovalDecision::Deny => (SpanStatus::Denied, None),
+            ApprovalDecision::Happened => (SpanStatus::Ok, Some(SpanStatus::Ok)),
+            ApprovalDecision::Failed => (SpanStatus::Ok, Some(SpanStatus::Error)),
+        };
+        self.close(event, Key::Approval(it.approval_id), status);
+        if let Some(status) = settles {
+            self.settle(event, it.call_id, status);
+        }
+    }
+
+    fn message(&mut self, event: &Event, answers: Option<CallId>) {
+        match answers {
+            Some(call_id) => {
+                let call = self.call(event, call_id);
+                let who = event.actor.to_string();
+                self.note(call, event.seq, &format!("answered by {who}"));
+                self.settle(event, call_id, SpanStatus::Ok);
+            }
+            None => self.close(event, Key::Message, SpanStatus::Ok),
+        }
+    }
+
+    fn timer_started(&mut self, event: &Event, it: &TimerStarted) {
+        let parent = self.parent_of_timer(event, it.timer);
+        let wait = self.open(event, Key::Timer(it.timer), parent);
+        let name = match it.timer {
+            Timer::ModelRetry | Timer::ToolRetry(_) => "retry",
+            Timer::Sleep(_) => "sleep",
+            Timer::ApprovalExpiry(_) => "expiry",
+            Timer::Deadline => "deadline",
+            Timer::CancelGrace => "tools stop",
+        };
+        self.name(wait, name);
+    }
+
+    fn timer_fired(&mut self, event: &Event, it: &TimerFired) {
+        self.close(event, Key::Timer(it.timer), SpanStatus::Ok);
+        match it.timer {
+            Timer::Sleep(call_id) => self.settle(event, call_id, SpanStatus::Ok),
+            Timer::ApprovalExpiry(approval_id) => {
+                self.close(event, Key::Approval(approval_id), SpanStatus::Expired);
+            }
+            Timer::Deadline => {
+                let session = self.session(event);
+                self.note(session, event.seq, "its time was up");
+            }
+            Timer::ModelRetry | Timer::ToolRetry(_) | Timer::CancelGrace => {}
+        }
+    }
+
+    fn parent_of_timer(&mut self, event: &Event, timer: Timer) -> Key {
+        match timer {
+            Timer::ModelRetry => {
+                self.model_call(event, self.step);
+                Key::Model(self.step)
+            }
+            Timer::ToolRetry(call_id) | Timer::Sleep(call_id) => {
+                self.call(event, call_id);
+                Key::Call(call_id)
+            }
+            Timer::ApprovalExpiry(_) | Timer::Deadline | Timer::CancelGrace => Key::Session,
+        }
+    }
+
+    fn finished(&mut self, event: &Event, it: &SessionFinished) {
+        self.end_message_wait(event);
+        for call_id in core::mem::take(&mut self.unknown) {
+            self.close(event, Key::Call(call_id), SpanStatus::Lost);
+        }
+        let session = self.session(event);
+        let limit = it.limit.map_or("", |limit| limit.as_str());
+        self.note(session, event.seq, limit);
+        self.note(session, event.seq, &one_line(&it.reason));
+        let (whole, open) = match it.outcome {
+            Outcome::Completed => (SpanStatus::Ok, SpanStatus::Cancelled),
+            Outcome::Failed => (SpanStatus::Error, SpanStatus::Error),
+            Outcome::Cancelled => (SpanStatus::Cancelled, SpanStatus::Cancelled),
+            Outcome::LimitReached => (SpanStatus::LimitReached, SpanStatus::LimitReached),
+        };
+        for node in &mut self.nodes {
+            if node.span.end.is_none() {
+                let is_session = node.span.kind == SpanKind::Session;
+                end(&mut node.span, event, if is_session { whole } else { open });
+            }
+        }
+        self.is_finished = true;
+    }
+
+    /// The call came to its end; so does its step with the last one, and what waited for it.
+    fn settle(&mut self, event: &Event, call_id: CallId, status: SpanStatus) {
+        let Some(call) = self.index.get(&Key::Call(call_id)).copied() else { return };
+        for node in &mut self.nodes.iter_mut().skip(call) {
+            // A question or a retry that a later report made needless.
+            if node.parent == Some(call) && node.span.end.is_none() {
+                end(&mut node.span, event, SpanStatus::Cancelled);
+            }
+        }
+        self.close(event, Key::Call(call_id), status);
+        let of_step = |index| Key::Call(CallId { step: call_id.step, index });
+        let range = of_step(0)..=of_step(u32::MAX);
+        let is_open = |at: &usize| self.nodes.get(*at).is_some_and(|it| it.span.end.is_none());
+        if !self.index.range(range).any(|(_, at)| is_open(at)) {
+            self.close(event, Key::Step(call_id.step), SpanStatus::Ok);
+        }
+    }
+
+    fn session(&mut self, event: &Event) -> usize {
+        match self.index.get(&Key::Session) {
+            Some(at) => *at,
+            None => self.add(event, Key::Session, None),
+        }
+    }
+
+    fn step(&mut self, event: &Event, step: u32) -> usize {
+        self.find_or_open(event, Key::Step(step), Key::Session)
+    }
+
+    fn model_call(&mut self, event: &Event, step: u32) -> usize {
+        self.step(event, step);
+        let at = self.find_or_open(event, Key::Model(step), Key::Step(step));
+        let model = self.model.clone();
+        self.name(at, &model);
+        at
+    }
+
+    fn model_attempt(&mut self, event: &Event, step: u32, attempt: u32) -> usize {
+        self.model_call(event, step);
+        self.find_or_open(event, Key::ModelAttempt(step, attempt), Key::Model(step))
+    }
+
+    fn call(&mut self, event: &Event, call_id: CallId) -> usize {
+        self.step(event, call_id.step);
+        self.find_or_open(event, Key::Call(call_id), Key::Step(call_id.step))
+    }
+
+    fn call_attempt(&mut self, event: &Event, call_id: CallId, attempt: u32) -> usize {
+        self.call(event, call_id);
+        self.find_or_open(event, Key::CallAttempt(call_id, attempt), Key::Call(call_id))
+    }
+
+    fn find_or_open(&mut self, event: &Event, key: Key, parent: Key) -> usize {
+        match self.index.get(&key) {
+            Some(at) => {
+                let at = *at;
+                self.touch(at, event.seq);
+                at
+            }
+            None => self.open(event, key, parent),
+        }
+    }
+
+    /// A new span, even when an older one has the same name.
+    fn open(&mut self, event: &Event, key: Key, parent: Key) -> usize {
+        self.session(event);
+        let parent = self.index.get(&parent).copied();
+        self.add(event, key, parent)
+    }
+
+    fn add(&mut self, event: &Event, key: Key, parent: Option<usize>) -> usize {
+        let at = self.nodes.len();
+        let (span_id, kind, name) = describe(key, event.seq);
+        let parent_id = parent.and_then(|it| self.nodes.get(it)).map(|it| it.span.span_id.clone());
+        let span = Span {
+            span_id,
+            parent: parent_id,
+            depth: 0,
+            kind,
+            name,
+            start: event.time,
+            end: None,
+            first_seq: event.seq,
+            last_seq: event.seq,
+            status: SpanStatus::Open,
+            detail: String::new(),
+        };
+        self.nodes.push(Node { span, parent });
+        self.index.insert(key, at);
+        self.touch(at, event.seq);
+        // What only a late event names did not run when the session ended.
+        if self.is_finished
+            && let Some(node) = self.nodes.get_mut(at)
+        {
+            end(&mut node.span, event, SpanStatus::Cancelled);
+        }
+        at
+    }
+
+    fn close(&mut self, event: &Event, key: Key, status: SpanStatus) {
+        let Some(at) = self.index.get(&key).copied() else { return };
+        self.touch(at, event.seq);
+        if let Some(node) = self.nodes.get_mut(at)
+            && node.span.end.is_none()
+        {
+            end(&mut node.span, event, status);
+        }
+    }
+
+    fn name(&mut self, at: usize, name: &str) {
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.span.name = name.to_string();
+        }
+    }
+
+    fn note(&mut self, at: usize, seq: Seq, text: &str) {
+        self.touch(at, seq);
+        if let Some(node) = self.nodes.get_mut(at) {
+            add_detail(&mut node.span.detail, text);
+        }
+    }
+
+    /// The span and all around it were there at `seq`.
+    fn touch(&mut self, at: usize, seq: Seq) {
+        let mut next = Some(at);
+        while let Some(node) = next.and_then(|at| self.nodes.get_mut(at)) {
+            node.span.last_seq = node.span.last_seq.max(seq);
+            next = node.parent;
+        }
+    }
+
+    /// The session goes on: a wait for a message that began with the last event was none.
+    fn end_message_wait(&mut self, event: &Event) {
+        let Some(at) = self.index.remove(&Key::Message) else { return };
+        let is_last = at + 1 == self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at).filter(|it| it.span.end.is_none()) else { return };
+        if is_last {
+            self.nodes.pop();
+        } else {
+            end(&mut node.span, event, SpanStatus::Ok);
+        }
+    }
+}
+
+fn who(actor: &Actor, reason: &str) -> String {
+    if reason.is_empty() { actor.to_string() } else { format!("{actor}: {}", one_line(reason)) }
+}
+
+/// Ends a span. A clock that went back makes it empty, not negative.
+fn end(span: &mut Span, event: &Event, status: SpanStatus) {
+    span.end = Some(TimestampMs(event.time.0.max(span.start.0)));
+    span.last_seq = span.last_seq.max(event.seq);
+    span.status = status;
+}
+
+fn describe(key: Key, seq: Seq) -> (String, SpanKind, String) {
+    match key {
+        Key::Session => ("session".into(), SpanKind::Session, String::new()),
+        Key::Step(step) => (format!("step:{step}"), SpanKind::Step, format!("step {step}")),
+        Key::Model(step) => (format!("model:{step}"), SpanKind::ModelCall, String::new()),
+        Key::ModelAttempt(step, attempt) => {
+            (format!("model:{step}/{attempt}"), SpanKind::Attempt, format!("attempt {attempt}"))
+        }
+        Key::Call(call_id) => (format!("call:{call_id}"), SpanKind::ToolCall, String::new()),
+        Key::CallAttempt(call_id, attempt) => {
+            (format!("call:{call_id}/{attempt}"), SpanKind::Attempt, format!("attempt {attempt}"))
+        }
+        Key::Approval(id) => (format!("approval:{id}"), SpanKind::Approval, String::new()),
+        Key::Timer(_) | Key::Pause | Key::Message => {
+            (format!("wait:{seq}"), SpanKind::Wait, String::new())
+        }
+    }
+}
