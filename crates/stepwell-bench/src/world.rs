@@ -63,6 +63,7 @@ impl World {
             task: Text::from("Look all items up, then say that you are done."),
             title: String::new(),
             labels: Vec::new(),
+            workspace: String::new(),
             client_key: None,
             request_digest: String::new(),
             by: Actor::Person("bench".to_string()),

@@ -119,6 +119,7 @@ impl Out {
     }
 
     /// Writes to stdout as it is and makes it seen.
+    #[expect(clippy::unused_self, reason = "whoever may write has an `Out`")]
     pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
         let mut stdout = io::stdout().lock();
         let done = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -149,6 +150,7 @@ impl Out {
     }
 
     /// Says something that is no part of the answer. Lost when nobody reads it.
+    #[expect(clippy::unused_self, reason = "whoever may write has an `Out`")]
     pub(crate) fn remark(self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }

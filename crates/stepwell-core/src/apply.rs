@@ -142,6 +142,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
         agent: it.agent.clone(),
         title: it.title.clone(),
         labels: it.labels.clone(),
+        workspace: it.workspace.clone(),
         seed: it.seed.clone(),
         created_at: event.time,
     });

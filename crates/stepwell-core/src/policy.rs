@@ -43,11 +43,19 @@ pub fn rule_on(agent: &Agent, tool: &ToolSpec, arguments: &Value) -> Ruling {
 fn fits(rule: &ApprovalRule, tool: &ToolSpec, arguments: &Value) -> bool {
     matches_pattern(&rule.tool, &tool.name)
         && rule.arguments.iter().all(|condition| {
-            arguments
-                .get(&condition.name)
-                .is_some_and(|value| matches_pattern(&condition.pattern, &as_text(value)))
+            arguments.get(&condition.name).is_some_and(|value| {
+                let text = as_text(value);
+                // `docs/*` must not allow `docs/../secrets`.
+                let climbs = rule.verdict == Verdict::Allow && climbs(&text);
+                matches_pattern(&condition.pattern, &text) && !(climbs && text != condition.pattern)
+            })
         })
         && (rule.commands.is_empty() || fits_command(rule, arguments))
+}
+
+/// Whether a text, read as a path, leads out of the folders that it names.
+fn climbs(text: &str) -> bool {
+    text.split(['/', '\\']).any(|part| part == "..")
 }
 
 fn fits_command(rule: &ApprovalRule, arguments: &Value) -> bool {

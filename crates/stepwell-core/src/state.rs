@@ -87,6 +87,9 @@ pub struct Origin {
     pub title: String,
     /// Labels.
     pub labels: Vec<Label>,
+    /// Folder of the workspace; empty for one of its own.
+    #[serde(default)]
+    pub workspace: String,
     /// Seed of derived values.
     pub seed: String,
     /// Time of the first event.

@@ -17,6 +17,8 @@ pub struct ToolRequest {
     pub call_id: CallId,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// Folder of the session's workspace, below the workers' folder for workspaces.
+    pub workspace: String,
     /// The tool.
     pub tool: ToolSpec,
     /// The arguments, JSON text that fits the tool's schema.

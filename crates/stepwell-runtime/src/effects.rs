@@ -186,7 +186,11 @@ impl Effects {
         let call: &Call = state.calls.get(&call_id)?;
         let tool = state.agent()?.tool(&call.tool)?.clone();
         let arguments = call.effective_arguments().to_string();
-        Some(ToolRequest { session_id: self.session_id, call_id, attempt, tool, arguments })
+        let session_id = self.session_id;
+        let named = state.origin.as_ref().map(|origin| origin.workspace.clone());
+        let workspace =
+            named.filter(|name| !name.is_empty()).unwrap_or_else(|| session_id.to_string());
+        Some(ToolRequest { session_id, call_id, attempt, workspace, tool, arguments })
     }
 
     /// Starts an effect. One that panics is reported as a failure of the outside.

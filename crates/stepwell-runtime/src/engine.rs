@@ -81,6 +81,8 @@ pub struct CreateSession {
     pub title: String,
     /// Labels.
     pub labels: Vec<Label>,
+    /// Folder of the workspace; empty for one of its own.
+    pub workspace: String,
     /// The client's key.
     pub client_key: Option<String>,
     /// BLAKE3 of what the client sent, to notice a key that is used for something else.
@@ -200,6 +202,7 @@ impl Engine {
             task: create.task,
             title,
             labels: create.labels,
+            workspace: create.workspace,
             seed: session_id.to_string(),
         };
         let before = SessionState::default();
@@ -344,16 +347,16 @@ impl Engine {
         }
     }
 
-    /// Owns a session that was claimed because it is due.
-    pub(crate) fn activate(&self, claim: Claim) {
+    /// Owns a session that was claimed because it is due; says no if it is in memory.
+    pub(crate) fn activate(&self, claim: Claim) -> bool {
         let session_id = claim.session_id;
         let Some(place) = self.place() else {
             self.inner.planner.wait_for_room(session_id);
-            return;
+            return true;
         };
-        if let Some(mailbox) = self.vacant(session_id) {
-            Owner::spawn(self, session_id, mailbox, Start::Claimed(claim), Some(place));
-        }
+        let Some(mailbox) = self.vacant(session_id) else { return false };
+        Owner::spawn(self, session_id, mailbox, Start::Claimed(claim), Some(place));
+        true
     }
 
     /// Looks at a session if this node still has it; says no if it is in memory.

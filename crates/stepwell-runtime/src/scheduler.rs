@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stepwell_core::{SessionId, TimestampMs};
-use stepwell_ports::{Claim, StoreError};
+use stepwell_ports::StoreError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,8 @@ impl Plans {
 
     /// Sessions that are to be looked at now.
     fn take_later(&mut self, now: Instant) -> Vec<SessionId> {
-        let rest = self.later.split_off(&(now, SessionId::from_random([0; 16])));
+        let end = now + Duration::from_nanos(1);
+        let rest = self.later.split_off(&(end, SessionId::from_random([0; 16])));
         let due = std::mem::replace(&mut self.later, rest);
         due.into_iter().map(|(_, session_id)| session_id).collect()
     }
@@ -194,7 +195,9 @@ fn revisit(engine: &Engine, now: Instant) {
 async fn look(engine: &Engine) -> Option<Instant> {
     match pass(engine).await {
         Ok(Pass::Done) => None,
-        Ok(Pass::Full) => Some(Instant::now() + BATCH_TIME),
+        Ok(Pass::Full { is_new: true }) => Some(Instant::now() + BATCH_TIME),
+        // All of them are in memory already, and do not get on.
+        Ok(Pass::Full { is_new: false }) => Some(Instant::now() + STORE_RETRY),
         Ok(Pass::NoRoom) => None,
         Err(error) => {
             tracing::warn!(%error, "the store cannot say which sessions are due");
@@ -207,7 +210,10 @@ enum Pass {
     /// Everything that is due is in memory.
     Done,
     /// There may be more than was looked for at once.
-    Full,
+    Full {
+        /// Some of what was found came into memory.
+        is_new: bool,
+    },
     /// As many sessions are in memory as may be.
     NoRoom,
 }
@@ -234,7 +240,9 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
         // What is taken over is not found again, so a full batch of it needs no wait.
         let claims = store.claim_due(node, &live, now, room).await?;
         let is_full = claims.len() >= room;
-        claims.into_iter().for_each(|claim| engine.activate(claim));
+        for claim in claims {
+            engine.activate(claim);
+        }
         if !is_full {
             break;
         }
@@ -242,10 +250,10 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
     let room = inner.active.available_permits().min(BATCH);
     let claims = if room > 0 { store.due(node, now, room).await? } else { Vec::new() };
     let is_full = claims.len() >= room;
-    claims.into_iter().for_each(|claim| engine.activate(claim));
+    let new = claims.into_iter().filter(|claim| engine.activate(*claim)).count();
     if is_full {
         inner.planner.plans().has_backlog = true;
-        return Ok(if room > 0 { Pass::Full } else { Pass::NoRoom });
+        return Ok(if room > 0 { Pass::Full { is_new: new > 0 } } else { Pass::NoRoom });
     }
     if let Some(at) = store.next_wake(now).await? {
         inner.planner.plans().wake_by(at);

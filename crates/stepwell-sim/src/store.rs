@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{FaultTime, MemoryStore};
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, PAGE_ROWS_MAX};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -254,6 +254,23 @@ impl SimStore {
         self.gate.pass(passage).await
     }
 
+    /// Parked sessions only, as the port says, whatever the store inside includes.
+    async fn parked_due(
+        inner: Arc<MemoryStore>,
+        owner: String,
+        (now, limit): (TimestampMs, usize),
+    ) -> Result<Vec<Claim>, StoreError> {
+        let mut parked = Vec::new();
+        for claim in inner.due(&owner, now, PAGE_ROWS_MAX).await? {
+            let info = inner.session(claim.session_id).await?;
+            if info.is_some_and(|it| it.wake_at != Some(TimestampMs(0))) {
+                parked.push(claim);
+            }
+        }
+        parked.truncate(limit);
+        Ok(parked)
+    }
+
     async fn read_log(
         inner: Arc<MemoryStore>,
         sky: Arc<StoreSky>,
@@ -316,7 +333,7 @@ impl Store for SimStore {
         limit: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let owner = owner.to_string();
-        pass!(self, Read, due, |inner| inner.due(&owner, now, limit))
+        pass!(self, Read, due, |inner| Self::parked_due(inner, owner, (now, limit)))
     }
 
     async fn next_wake(&self, after: TimestampMs) -> Result<Option<TimestampMs>, StoreError> {

@@ -245,6 +245,7 @@ impl Node {
             task: Text::from("Do it."),
             title: String::new(),
             labels: Vec::new(),
+            workspace: String::new(),
             client_key: None,
             request_digest: String::new(),
             by: person("ann"),

@@ -151,8 +151,13 @@ pub(crate) struct DoctorArgs {
     /// Address where the server should listen [default: as for serve]
     #[arg(long, value_name = "IP:PORT", env = "STEPWELL_LISTEN", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Model server to ask, for example http://127.0.0.1:8000/v1 [default: as for serve]
-    #[arg(long, value_name = "URL", env = "STEPWELL_MODEL_URL")]
+    /// Model server to ask [default: as for serve]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "STEPWELL_MODEL_URL",
+        help = "Model server to ask, for example http://127.0.0.1:8000/v1 [default: as for serve]"
+    )]
     pub(crate) model: Option<String>,
     /// Environment variable that holds the key for --model
     #[arg(long, value_name = "NAME", env = "STEPWELL_API_KEY_ENV")]

@@ -54,9 +54,10 @@ pub(crate) struct Cli {
 /// What every command understands.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Address of the server [default: http://127.0.0.1:7171, or the config file's]
+    /// Address of the server.
     #[arg(
         long,
+        help = "Address of the server [default: http://127.0.0.1:7171, or the config file's]",
         global = true,
         value_name = "URL",
         env = "STEPWELL_SERVER",
@@ -67,9 +68,10 @@ pub(crate) struct Global {
     /// Print JSON, one object a line, and nothing else on stdout
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
-    /// When to use colours; NO_COLOR is obeyed too
+    /// When to use colours.
     #[arg(
         long,
+        help = "When to use colours; NO_COLOR is obeyed too",
         global = true,
         value_enum,
         value_name = "WHEN",

@@ -36,8 +36,13 @@ pub(crate) struct ServeArgs {
     /// Tool calls that the worker of this process runs at the same time
     #[arg(long, value_name = "N", env = "STEPWELL_CONCURRENCY", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: Option<u32>,
-    /// Model server for agents that name none, for example http://127.0.0.1:8000/v1
-    #[arg(long, value_name = "URL", env = "STEPWELL_MODEL_URL")]
+    /// Model server for agents that name none.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "STEPWELL_MODEL_URL",
+        help = "Model server for agents that name none, for example http://127.0.0.1:8000/v1"
+    )]
     pub(crate) model_url: Option<String>,
     /// Model for agents that name none
     #[arg(long, value_name = "NAME", env = "STEPWELL_MODEL")]

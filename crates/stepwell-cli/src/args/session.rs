@@ -10,8 +10,12 @@ use crate::complete;
 /// Who acts, for the history.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Actor {
-    /// Your name in the history [default: $STEPWELL_USER, or $USER]
-    #[arg(long = "by", value_name = "NAME")]
+    /// Your name in the history.
+    #[arg(
+        long = "by",
+        value_name = "NAME",
+        help = "Your name in the history [default: $STEPWELL_USER, or $USER]"
+    )]
     pub(crate) by: Option<String>,
 }
 
@@ -54,6 +58,9 @@ pub(crate) struct SubmitArgs {
     /// Put a label on the session; may be given more than once
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,
+    /// Folder to work in, below the server's folder for workspaces; a new one when not given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workspace: Option<String>,
     /// Your own key for this task: the same key never starts a second session
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,

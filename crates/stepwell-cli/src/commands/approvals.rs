@@ -219,7 +219,8 @@ fn several(session_id: &str, open: &[Approval]) -> String {
         format!("session {session_id} has {} open approvals; name one of them:", open.len());
     for approval in open {
         let tool = view::visible::brief(&approval.tool);
-        text.push_str(&format!("\n  {}  {tool}", view::visible::brief(&approval.approval_id)));
+        let id = view::visible::brief(&approval.approval_id);
+        text = format!("{text}\n  {id}  {tool}");
     }
     text
 }
@@ -302,9 +303,8 @@ async fn decide(
         out.paint.strong(view::visible::brief(&approval.approval_id)),
         view::visible::brief(&approval.status)
     ))?;
-    match &response.session {
-        Some(session) => out.line(&view::session::line(session, out.paint))?,
-        None => {}
+    if let Some(session) = &response.session {
+        out.line(&view::session::line(session, out.paint))?;
     }
     Ok(Exit::Ok)
 }

@@ -168,7 +168,7 @@ fn disk(folder: &Path) -> Finding {
     let place = existing(folder);
     match statvfs(place) {
         Ok(disk) => {
-            let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+            let free = disk.blocks_available().saturating_mul(disk.fragment_size());
             free_space(place, free)
         }
         Err(error) => Finding::warn(

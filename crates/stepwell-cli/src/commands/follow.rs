@@ -137,16 +137,14 @@ impl Follower<'_> {
             let item = if is_asked {
                 stream.message().await
             } else {
-                match tokio::time::timeout(QUIET, stream.message()).await {
-                    Ok(item) => item,
-                    Err(_) => {
-                        is_asked = true;
-                        if let Some(read) = self.ask(sink).await? {
-                            return Ok(read);
-                        }
-                        continue;
+                let Ok(item) = tokio::time::timeout(QUIET, stream.message()).await else {
+                    is_asked = true;
+                    if let Some(read) = self.ask(sink).await? {
+                        return Ok(read);
                     }
-                }
+                    continue;
+                };
+                item
             };
             let item = match item {
                 Ok(Some(item)) => item,

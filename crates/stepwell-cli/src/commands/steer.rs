@@ -18,13 +18,13 @@ const RETRY: Duration = Duration::from_millis(300);
 
 /// `send`.
 pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
-    let content = text_or_stdin(&args.text, "the message")?;
-    if content.trim().is_empty() {
+    let said = text_or_stdin(&args.text, "the message")?;
+    if said.trim().is_empty() {
         bail!("the message is empty: say something, or leave the session as it is");
     }
     let request = SendMessageRequest {
         session_id: args.session.id,
-        content,
+        content: said,
         answers_call_id: args.answers.unwrap_or_default(),
         client_key: match args.key {
             Some(key) => key,

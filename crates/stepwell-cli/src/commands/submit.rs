@@ -89,6 +89,7 @@ fn request(
         task,
         title: args.title.unwrap_or_default(),
         labels: args.labels.into_iter().collect(),
+        workspace: args.workspace.unwrap_or_default(),
         client_key: match args.key {
             Some(key) => key,
             None => random_key()?,

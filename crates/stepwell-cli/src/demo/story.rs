@@ -17,7 +17,8 @@ use super::process::ServerProcess;
 use super::project::{Project, WORKSPACE};
 use super::say;
 use crate::client::Client;
-use crate::out::{ColorWhen, Out};
+use crate::args::ColorWhen;
+use crate::out::Out;
 use crate::view::event::Narrator;
 
 const AGENT: &str = include_str!("agent.toml");

@@ -3,6 +3,7 @@
 //! Order of the end: first the engine drains, while workers can still report and watchers still see
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
+mod catalogue;
 mod late;
 mod signals;
 
@@ -41,6 +42,9 @@ pub(crate) async fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let store = open_store(&settings)?;
     let node = format!("node-{:032x}", u128::from_le_bytes(random_bytes()));
     let clock = Arc::new(SystemClock);
+    if settings.worker_concurrency.is_some() {
+        catalogue::remember(&store, &toolbox()?, clock.now()).await?;
+    }
     let gateway_options = GatewayOptions {
         embedded_instance: settings.worker_concurrency.is_some().then(|| node.clone()),
         ..GatewayOptions::default()

@@ -79,6 +79,7 @@ fn compact(json: &str) -> String {
 
 /// [`v1::Usage`].
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 pub(crate) struct Usage {
     prompt_tokens: u64,
     cached_tokens: u64,
@@ -87,6 +88,7 @@ pub(crate) struct Usage {
 
 /// [`v1::Session`].
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 pub(crate) struct Session<'a> {
     session_id: &'a str,
     status: String,
@@ -222,6 +224,7 @@ impl<'a> From<&'a v1::OpenCall> for OpenCall<'a> {
 
 /// [`v1::Approval`].
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 pub(crate) struct Approval<'a> {
     approval_id: &'a str,
     session_id: &'a str,
@@ -313,6 +316,7 @@ impl<'a> From<&'a v1::LiveChunk> for LiveChunk<'a> {
 
 /// [`v1::Span`].
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 pub(crate) struct Span<'a> {
     span_id: &'a str,
     parent_id: &'a str,

@@ -200,13 +200,16 @@ fn labels(session: &Session) -> String {
 }
 
 fn open_call(call: &OpenCall, width: Option<usize>) -> String {
-    let mut words = format!("{}  {}  {}", brief(&call.call_id), brief(&call.tool), call.status);
-    if call.attempt > 1 {
-        words.push_str(&format!(", attempt {}", call.attempt));
-    }
-    if !call.worker.is_empty() {
-        words.push_str(&format!(" on {}", brief(&call.worker)));
-    }
+    let attempt = match call.attempt {
+        0 | 1 => String::new(),
+        attempt => format!(", attempt {attempt}"),
+    };
+    let worker = match brief(&call.worker).as_str() {
+        "" => String::new(),
+        worker => format!(" on {worker}"),
+    };
+    let (call_id, tool) = (brief(&call.call_id), brief(&call.tool));
+    let words = format!("{call_id}  {tool}  {}{attempt}{worker}", brief(&call.status));
     let room = width.map_or(ARGUMENTS_COLUMNS, |width| {
         width.saturating_sub(LABEL_COLUMNS + words.len() + 2)
     });

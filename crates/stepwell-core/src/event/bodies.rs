@@ -23,6 +23,9 @@ pub struct SessionCreated {
     /// Free labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
+    /// Folder of the workspace, below the workers' folder for workspaces; empty for one of its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workspace: String,
     /// Bytes that make this session's derived values (jitter) its own; the session id.
     pub seed: String,
 }

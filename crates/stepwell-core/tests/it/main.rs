@@ -7,4 +7,22 @@
     reason = "a test that panics has failed, which is what is wanted"
 )]
 
+mod approvals;
+mod cancel;
+mod codec;
+mod damage;
+mod durability;
+mod golden;
+mod limits;
+mod messages;
+mod model;
+mod outcome;
+mod pause;
+mod properties;
 mod shell;
+mod spans;
+mod steps;
+mod table;
+mod timers;
+mod views;
+mod world;

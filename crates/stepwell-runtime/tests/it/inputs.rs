@@ -106,6 +106,7 @@ async fn the_same_client_key_gives_the_same_session() {
         task: Text::from("Do it."),
         title: String::new(),
         labels: Vec::new(),
+            workspace: String::new(),
         client_key: Some("key".to_string()),
         request_digest: digest.to_string(),
         by: person("ann"),

@@ -213,6 +213,7 @@ impl Sessions {
             task: creation.task,
             title: creation.title,
             labels: creation.labels,
+            workspace: creation.workspace,
             client_key: creation.client_key,
             request_digest: creation.request_digest,
             by: creation.by,

@@ -14,6 +14,7 @@ pub(super) fn of_request(request: &v1::CreateSessionRequest) -> String {
         labels,
         client_key: _,
         submitted_by,
+        workspace,
     } = request;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
@@ -26,6 +27,7 @@ pub(super) fn of_request(request: &v1::CreateSessionRequest) -> String {
     part(agent_definition.as_bytes());
     part(title.as_bytes());
     part(submitted_by.as_bytes());
+    part(workspace.as_bytes());
     let mut labels: Vec<_> = labels.iter().collect();
     labels.sort_unstable();
     for (key, value) in labels {

@@ -28,6 +28,7 @@ pub(crate) struct Creation {
     pub(crate) agent: AgentChoice,
     pub(crate) title: String,
     pub(crate) labels: Vec<Label>,
+    pub(crate) workspace: String,
     pub(crate) client_key: Option<String>,
     pub(crate) request_digest: String,
     pub(crate) by: Actor,
@@ -57,11 +58,25 @@ impl TryFrom<v1::CreateSessionRequest> for Creation {
             agent,
             title: line("title", request.title, TITLE_BYTES_MAX)?,
             labels: labels(request.labels)?,
+            workspace: workspace(request.workspace)?,
             client_key: client_key(request.client_key)?,
             request_digest,
             by: person("submitted_by", request.submitted_by)?,
         })
     }
+}
+
+/// A workspace is one folder below the workers' folder for workspaces: its name may lead nowhere else.
+fn workspace(name: String) -> Result<String, BadField> {
+    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    if name.len() > NAME_BYTES_MAX || name.starts_with('.') || !name.chars().all(fits) {
+        return Err(BadField::new(
+            "workspace",
+            "is no name of a folder: use letters, digits, `-`, `_` and `.`, not `.` in front; the \
+             folder lies below the workers' folder for workspaces",
+        ));
+    }
+    Ok(name)
 }
 
 fn agent_choice(name: String, version: u32, definition: String) -> Result<AgentChoice, BadField> {

@@ -363,7 +363,7 @@ fn call_message(request: &ToolRequest, fence: u64) -> Call {
         arguments: request.arguments.clone(),
         timeout_ms: request.tool.timeout_ms.min(TIMEOUT_MS_MAX),
         fence,
-        workspace: session_id.clone(),
+        workspace: request.workspace.clone(),
         session_id,
     }
 }

@@ -248,6 +248,7 @@ pub(crate) fn request(tool: &str, step: u32) -> ToolRequest {
         session_id: SessionId::from_random([7; 16]),
         call_id: format!("{step}.1").parse().unwrap(),
         attempt: 1,
+        workspace: "work".to_owned(),
         tool: spec(tool, Effect::Write),
         arguments: r#"{"a":1}"#.to_owned(),
     }

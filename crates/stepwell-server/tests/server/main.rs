@@ -7,5 +7,6 @@ mod http;
 mod interposed;
 mod sessions;
 mod sse;
+mod stored;
 mod watch;
 mod world;

@@ -1,11 +1,16 @@
 //! `SessionService` over the wire, and what the port itself refuses.
 
+use std::sync::Arc;
+
+use stepwell_ports::memory::MemoryStore;
 use stepwell_proto::v1;
 use stepwell_proto::v1::SessionStatus;
+use stepwell_server::ServerOptions;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::stored::messages;
 use crate::world::{PLAIN, SHIPPER, TALKER, Turn, World, within};
 
 fn create(definition: &str, key: &str) -> v1::CreateSessionRequest {
@@ -129,14 +134,43 @@ async fn a_request_that_is_too_large_or_no_utf8_is_refused_in_words() {
 
 #[tokio::test]
 async fn a_prefix_names_a_session_when_it_fits_one_only() {
-    let world = World::new(&[Turn::Hang, Turn::Hang]).await;
-    let first = world.create(PLAIN).await;
+    let store = Arc::new(MemoryStore::new());
+    let mut ids = Vec::new();
+    for last in 1..=3 {
+        let mut id = [7; 16];
+        id[15] = last;
+        ids.push(messages(&store, id, 1).await.to_string());
+    }
+    let other = messages(&store, [9; 16], 1).await.to_string();
+    let world = World::over(store, &[], ServerOptions::default()).await;
     let mut client = world.sessions().await;
-    let get = |id: &str| v1::GetSessionRequest { session_id: id.into() };
-    let found = client.get_session(get(&first[..5].to_lowercase())).await.unwrap().into_inner();
-    assert_eq!(found.session.unwrap().session_id, first);
-    let error = client.get_session(get("ZZZZ")).await.unwrap_err();
+    let mut spans = async |id: &str| {
+        let request = v1::ListSpansRequest { session_id: id.into() };
+        client.list_spans(request).await.map(|_| ())
+    };
+    spans(&other[..4].to_lowercase()).await.unwrap();
+    spans(&ids[1]).await.unwrap();
+    let error = spans(&ids[0][..8]).await.unwrap_err();
+    expect(&error, Code::InvalidArgument, "fits several sessions, give more characters:");
+    for id in &ids {
+        expect(&error, Code::InvalidArgument, &format!("  {id}  waiting_input  long"));
+    }
+    let error = spans("ZZZZ").await.unwrap_err();
     expect(&error, Code::NotFound, "there is no session whose id begins with ZZZZ");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_span_tree_is_listed_in_pre_order() {
+    let world = World::new(&[Turn::Say(&["Done."])]).await;
+    let id = world.create(PLAIN).await;
+    world.until_status(&id, SessionStatus::Completed).await;
+    let request = v1::ListSpansRequest { session_id: id };
+    let spans = world.sessions().await.list_spans(request).await.unwrap().into_inner().spans;
+    let rows: Vec<_> =
+        spans.iter().map(|it| (it.depth, it.kind.as_str(), it.status.as_str())).collect();
+    assert_eq!(rows, [(0, "session", "ok"), (1, "step", "ok"), (2, "model_call", "ok")]);
+    assert_eq!(spans[1].parent_id, spans[0].span_id);
     world.stop().await;
 }
 

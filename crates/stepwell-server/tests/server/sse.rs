@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use stepwell_core::event::{Actor, Event, MessageReceived};
-use stepwell_core::summary::SessionRow;
-use stepwell_core::{Seq, SessionId, Text, TimestampMs};
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::store::Created;
-use stepwell_ports::{Append, NewSession, Store};
 use stepwell_proto::v1::SessionStatus;
 use stepwell_server::ServerOptions;
 use tokio::net::TcpSocket;
 
 use crate::http::{Answer, get, get_on};
+use crate::stored::{MANY, long_session};
 use crate::world::{PLAIN, TALKER, Turn, World, within};
 
 /// One frame that is no comment.
@@ -183,67 +179,10 @@ async fn live_pieces_have_no_id_and_come_before_the_event_that_holds_the_whole()
     world.stop().await;
 }
 
-/// Events of the long session: far more bytes than sockets take.
-const MANY: u64 = 100_000;
-
-/// A session of `MANY` messages, owned by nobody who lives.
-async fn long_session(store: &MemoryStore) -> SessionId {
-    let session_id = SessionId::from_random([7; 16]);
-    let row = |head: u64| SessionRow {
-        session_id,
-        status: stepwell_core::Status::WaitingInput,
-        title: "long".into(),
-        agent: "a".into(),
-        agent_version: 1,
-        labels: vec![],
-        head_seq: Seq(head),
-        step: 1,
-        usage: stepwell_core::event::Usage::default(),
-        created_at: TimestampMs(1),
-        updated_at: TimestampMs(1),
-        explain: "waits".into(),
-    };
-    let message = |seq: u64| Event {
-        seq: Seq(seq),
-        time: TimestampMs(1),
-        cause: Seq(seq),
-        actor: Actor::Person("ann".into()),
-        body: MessageReceived {
-            content: Text::from("x".repeat(100)),
-            answers: None,
-            client_key: None,
-        }
-        .into(),
-    };
-    let part = |from: u64, to: u64| Append {
-        expected: Seq(from - 1),
-        events: (from..=to).map(message).collect(),
-        row: row(to),
-        wake_at: None,
-        approvals: vec![],
-        blobs: vec![],
-    };
-    let new = NewSession {
-        session_id,
-        client_key: None,
-        request_digest: String::new(),
-        owner: "nobody".into(),
-        append: part(1, 1),
-    };
-    let Created::New(claim) = store.create(new).await.unwrap() else { panic!("it exists") };
-    let mut from = 2;
-    while from <= MANY {
-        let to = (from + 3_999).min(MANY);
-        store.append(claim, part(from, to)).await.unwrap();
-        from = to + 1;
-    }
-    session_id
-}
-
 #[tokio::test]
 async fn ss06_a_reader_that_reads_nothing_is_dropped_and_can_resume() {
     let store = Arc::new(MemoryStore::new());
-    let id = long_session(&store).await;
+    let id = long_session(&store, [7; 16]).await;
     let slow_reader = Duration::from_millis(200);
     let options = ServerOptions { slow_reader, ..ServerOptions::default() };
     let world = World::over(store, &[], options).await;

@@ -1,7 +1,9 @@
 //! `WatchSession`: never a gap, never a double.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use stepwell_ports::memory::MemoryStore;
 use stepwell_proto::v1;
 use stepwell_proto::v1::watch_session_response::Item;
 use stepwell_proto::v1::{SessionStatus, WatchSessionRequest};
@@ -9,6 +11,7 @@ use stepwell_server::ServerOptions;
 use tonic::{Code, Streaming};
 
 use crate::interposed::Interposed;
+use crate::stored::{MANY, long_session};
 use crate::world::{PLAIN, TALKER, Turn, World, within};
 
 async fn watch(
@@ -135,4 +138,33 @@ async fn a_shutdown_ends_watches_with_the_place_to_go_on() {
     let error = within(stream.message()).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains(&format!("watch again after seq {head}")), "{error}");
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_ended_and_told_where_to_go_on() {
+    let store = Arc::new(MemoryStore::new());
+    let id = long_session(&store, [9; 16]).await.to_string();
+    let slow_reader = Duration::from_millis(200);
+    let options = ServerOptions { slow_reader, ..ServerOptions::default() };
+    let world = World::over(store, &[], options).await;
+    let mut stream = watch(&world, &id, 0).await;
+    tokio::time::sleep(slow_reader * 3).await;
+    let mut last = 0;
+    let error = loop {
+        match within(stream.message()).await {
+            Ok(Some(answer)) => {
+                let Some(Item::Event(event)) = answer.item else { panic!("{answer:?}") };
+                assert_eq!(event.seq, last + 1, "a gap");
+                last = event.seq;
+            }
+            Ok(None) => panic!("the watch ended well after {last}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    assert!(error.message().contains(&format!("watch again after seq {last}")), "{error}");
+    assert!(last < MANY);
+    let mut stream = watch(&world, &id, last).await;
+    assert_eq!(seqs(&mut stream, 3).await, [last + 1, last + 2, last + 3]);
+    world.stop().await;
 }

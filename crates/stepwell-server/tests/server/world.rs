@@ -120,7 +120,8 @@ impl World {
             clock,
             random: Arc::new(SystemRandom),
         };
-        let engine = Engine::new(ports, EngineOptions::for_node(node));
+        let drain = Duration::from_millis(100);
+        let engine = Engine::new(ports, EngineOptions { drain, ..EngineOptions::for_node(node) });
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let (running, stop) = (engine.clone(), shutdown.clone());

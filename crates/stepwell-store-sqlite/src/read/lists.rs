@@ -50,7 +50,7 @@ pub(crate) fn sessions(
 }
 
 /// A walk along one index.
-enum Walk<'a> {
+pub(crate) enum Walk<'a> {
     /// Busy sessions: few, sorted on the fly.
     Busy,
     /// Sessions that rest in one status.
@@ -59,7 +59,7 @@ enum Walk<'a> {
     Prefix(&'a str),
 }
 
-fn walks(filter: &SessionFilter) -> Vec<Walk<'_>> {
+pub(crate) fn walks(filter: &SessionFilter) -> Vec<Walk<'_>> {
     if let Some(prefix) = filter.id_prefix.as_deref().filter(|it| !it.is_empty()) {
         return vec![Walk::Prefix(prefix)];
     }
@@ -71,6 +71,21 @@ fn walks(filter: &SessionFilter) -> Vec<Walk<'_>> {
 /// No choice means all.
 fn fits_any<T: PartialEq>(wanted: &[T], found: &T) -> bool {
     wanted.is_empty() || wanted.contains(found)
+}
+
+impl Walk<'_> {
+    pub(crate) fn query(&self) -> String {
+        let condition = match self {
+            Self::Busy => "busy = 1",
+            Self::Parked(_) => "busy = 0 AND status = ?4",
+            Self::Prefix(_) => "session_id BETWEEN ?4 AND ?5",
+        };
+        format!(
+            "SELECT {SESSION_COLUMNS}, key FROM sessions WHERE {condition}
+             AND (updated_at, key) < (?1, ?2) AND (?3 IS NULL OR agent = ?3)
+             ORDER BY updated_at DESC, key DESC"
+        )
+    }
 }
 
 /// What one page of sessions looks for.
@@ -90,16 +105,7 @@ impl SessionSearch<'_> {
     ) -> Result<(), ReadError> {
         let [updated_at, key] = self.before.map(to_sql);
         let agent = self.filter.agent.as_deref();
-        let condition = match walk {
-            Walk::Busy => "busy = 1",
-            Walk::Parked(_) => "busy = 0 AND status = ?4",
-            Walk::Prefix(_) => "session_id BETWEEN ?4 AND ?5",
-        };
-        let query = format!(
-            "SELECT {SESSION_COLUMNS}, key FROM sessions WHERE {condition}
-             AND (updated_at, key) < (?1, ?2) AND (?3 IS NULL OR agent = ?3)
-             ORDER BY updated_at DESC, key DESC"
-        );
+        let query = walk.query();
         match walk {
             Walk::Busy => self.take_fitting(&query, params![updated_at, key, agent], found),
             Walk::Parked(status) => {

@@ -8,6 +8,22 @@ use stepwell_ports::memory::page_rows;
 use super::ReadError;
 use crate::rows::{self, number, to_sql};
 
+/// Parked sessions that are due, earliest first.
+pub(crate) const DUE_PARKED: &str = "SELECT wake_at, key, session_id, fence, owner FROM sessions \
+     WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at <= ?1 ORDER BY wake_at, key";
+
+/// Busy sessions that are due; few.
+pub(crate) const DUE_BUSY: &str = "SELECT wake_at, key, session_id, fence, owner FROM sessions \
+     WHERE busy = 1 AND wake_at <= ?1";
+
+/// The next time of a parked session.
+pub(crate) const NEXT_PARKED: &str = "SELECT min(wake_at) FROM sessions \
+     WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at > ?1";
+
+/// The next time of a busy session.
+pub(crate) const NEXT_BUSY: &str =
+    "SELECT min(wake_at) FROM sessions WHERE busy = 1 AND wake_at > ?1";
+
 /// Sessions of `owner` that need it at `now`, earliest first.
 pub(crate) fn due(
     transaction: &Transaction<'_>,
@@ -17,18 +33,7 @@ pub(crate) fn due(
 ) -> Result<Vec<Claim>, ReadError> {
     let limit = page_rows(limit);
     let mut due = Vec::new();
-    for (query, is_sorted) in [
-        (
-            "SELECT wake_at, key, session_id, fence, owner FROM sessions
-             WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at <= ?1 ORDER BY wake_at, key",
-            true,
-        ),
-        (
-            "SELECT wake_at, key, session_id, fence, owner FROM sessions
-             WHERE busy = 1 AND wake_at <= ?1",
-            false,
-        ),
-    ] {
+    for (query, is_sorted) in [(DUE_PARKED, true), (DUE_BUSY, false)] {
         let mut statement = transaction.prepare_cached(query)?;
         let mut found = statement.query([to_sql(now.0)])?;
         let mut taken = 0;
@@ -55,11 +60,7 @@ pub(crate) fn next_wake(
     after: TimestampMs,
 ) -> Result<Option<TimestampMs>, ReadError> {
     let mut earliest: Option<i64> = None;
-    for query in [
-        "SELECT min(wake_at) FROM sessions
-         WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at > ?1",
-        "SELECT min(wake_at) FROM sessions WHERE busy = 1 AND wake_at > ?1",
-    ] {
+    for query in [NEXT_PARKED, NEXT_BUSY] {
         let found: Option<i64> =
             transaction.prepare_cached(query)?.query_row([to_sql(after.0)], |row| row.get(0))?;
         earliest = [earliest, found].into_iter().flatten().min();

@@ -1,6 +1,13 @@
 //! What every store must do, done by this one; and what only a file can suffer, in the modules.
 
 mod common;
+mod corrupt;
+mod crash;
+mod groups;
+mod lists;
+mod log;
+mod opening;
+mod room;
 
 use std::sync::Arc;
 

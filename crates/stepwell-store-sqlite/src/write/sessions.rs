@@ -9,6 +9,7 @@ use stepwell_ports::{AppendError, Claim, StoreError};
 
 use crate::blob::StoredBlob;
 use crate::error::About;
+use crate::read::{DUE_BUSY, DUE_PARKED};
 use crate::rows::{self, is_busy, labels_text, number, question_name, to_sql};
 
 /// An append with its payloads compressed.
@@ -292,19 +293,8 @@ pub(crate) fn claim_due(conn: &Connection, asked: &ClaimDue) -> rusqlite::Result
     let limit = page_rows(asked.limit);
     let now = to_sql(asked.now.0);
     let mut due = Vec::new();
-    for (statement, is_sorted) in [
-        (
-            "SELECT wake_at, key, session_id, fence, owner FROM sessions
-             WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at <= ?1 ORDER BY wake_at, key",
-            true,
-        ),
-        (
-            "SELECT wake_at, key, session_id, fence, owner FROM sessions
-             WHERE busy = 1 AND wake_at <= ?1",
-            false,
-        ),
-    ] {
-        let mut statement = conn.prepare_cached(statement)?;
+    for (query, is_sorted) in [(DUE_PARKED, true), (DUE_BUSY, false)] {
+        let mut statement = conn.prepare_cached(query)?;
         let mut found = statement.query([now])?;
         let mut taken = 0;
         while let Some(row) = found.next()? {

@@ -1,0 +1,176 @@
+//! Model calls that fail: waits, attempts, ends.
+
+use serde_json::Value;
+use stepwell_core::agent::{RETRY_AFTER_MS_MAX, RetryPolicy};
+use stepwell_core::event::{EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
+use stepwell_core::{Command, Input, Reject, Status};
+
+use crate::world::{World, agent, failure, message, reply};
+
+/// How long the session waits after this failure.
+#[track_caller]
+fn wait_after(world: &mut World, retry_after_ms: Option<u64>) -> u64 {
+    let attempt = world.attempt();
+    let mut failure = failure(world.state.step, attempt, ModelErrorKind::RateLimited);
+    failure.retry_after_ms = retry_after_ms;
+    failure.http_status = Some(429);
+    assert_eq!(world.when(Input::ModelFailed(failure)), ["model_failed", "timer_started"]);
+    world.state.timers[&Timer::ModelRetry].0 - world.now
+}
+
+#[test]
+fn a_failure_that_may_pass_is_asked_again_after_a_while() {
+    let mut world = World::new();
+    assert_eq!(world.fail(ModelErrorKind::ServerError), ["model_failed", "timer_started"]);
+    assert_eq!(world.status(), Status::Sleeping);
+    assert_eq!(world.pending().len(), 1, "only the timer");
+    assert!(world.when(Input::Wake).is_empty(), "not yet");
+    assert_eq!(world.wake(), ["timer_fired", "model_requested"]);
+    assert_eq!(world.pending(), [Command::AskModel { step: 1, attempt: 2 }]);
+    assert_eq!(world.answer("done"), ["model_replied", "session_finished"]);
+    assert_eq!(world.state.step, 1, "attempts are no steps");
+}
+
+#[test]
+fn every_kind_of_failure_has_its_consequence() {
+    for (error, kinds) in [
+        (ModelErrorKind::Transport, ["model_failed", "timer_started"]),
+        (ModelErrorKind::Overloaded, ["model_failed", "timer_started"]),
+        (ModelErrorKind::RateLimited, ["model_failed", "timer_started"]),
+        (ModelErrorKind::ServerError, ["model_failed", "timer_started"]),
+        (ModelErrorKind::StreamBroken, ["model_failed", "timer_started"]),
+        (ModelErrorKind::Timeout, ["model_failed", "timer_started"]),
+        (ModelErrorKind::BadResponse, ["model_failed", "timer_started"]),
+        (ModelErrorKind::ContextTooLong, ["model_failed", "session_finished"]),
+        (ModelErrorKind::BadRequest, ["model_failed", "session_finished"]),
+        (ModelErrorKind::Unauthorized, ["model_failed", "session_finished"]),
+    ] {
+        assert_eq!(World::new().fail(error), kinds, "{error:?}");
+    }
+}
+
+#[test]
+fn after_the_last_attempt_the_session_fails_with_the_address_and_the_cause() {
+    let mut world = World::new();
+    for _ in 0..2 {
+        world.fail(ModelErrorKind::Timeout);
+        world.wake();
+    }
+    assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "session_finished"]);
+    let EventBody::SessionFinished(end) = world.last() else { panic!() };
+    assert_eq!(end.outcome, Outcome::Failed);
+    assert_eq!(end.reason, "3 attempts failed, the last: http://127.0.0.1:8000: no luck");
+    assert_eq!(
+        stepwell_core::explain::explain(&world.state),
+        "failed: 3 attempts failed, the last: http://127.0.0.1:8000: no luck"
+    );
+}
+
+#[test]
+fn a_new_step_begins_with_all_attempts() {
+    let mut world = World::new();
+    for step in 1..=3 {
+        for _ in 0..2 {
+            world.fail(ModelErrorKind::Timeout);
+            world.wake();
+        }
+        assert_eq!(world.attempt(), 3);
+        world.calls(&[("find", &format!("{{\"n\":{step}}}"))]);
+        world.done(crate::world::id(step, 1), "x");
+    }
+}
+
+#[test]
+fn the_waits_double_up_to_the_cap_with_some_jitter() {
+    let mut agent = agent();
+    agent.retry = RetryPolicy { attempts_max: 100, base_ms: 500, cap_ms: 60_000 };
+    let mut world = World::of(agent);
+    for attempt in 0..80_u32 {
+        let wait = wait_after(&mut world, None);
+        let base = 500_u64.saturating_mul(1 << attempt.min(20)).min(60_000);
+        assert!((base..=base + base / 4).contains(&wait), "attempt {attempt}: {wait}");
+        world.wake();
+    }
+}
+
+#[test]
+fn sessions_do_not_all_come_back_in_the_same_moment() {
+    let waits: std::collections::BTreeSet<u64> = (0..20)
+        .map(|n| {
+            let mut session = crate::world::session_created(agent());
+            session.seed = format!("session {n}");
+            let mut world = World::empty();
+            world.when(Input::Create { session, by: crate::world::ada() });
+            wait_after(&mut world, None)
+        })
+        .collect();
+    assert!(waits.len() > 10, "{waits:?}");
+}
+
+/// ra01 … ra10: reading the header is the model client's; how long is waited is decided here.
+#[test]
+fn the_rows_of_retry_after() {
+    for row in include_str!("../cases/retry_after.jsonl").lines() {
+        let row: Value = serde_json::from_str(row).unwrap();
+        let asked = match row["id"].as_str().unwrap() {
+            "ra01" => Some(7_000),
+            "ra02" => Some(20_000),
+            "ra04" => Some(0),
+            "ra05" | "ra10" => None,
+            "ra07" => Some(99_999_999_999_000),
+            "ra08" => Some(1_500),
+            other => panic!("a new row: {other}"),
+        };
+        let wait = wait_after(&mut World::new(), asked);
+        let expect = &row["expect"];
+        if let Some(range) = expect["wait_s"].as_array() {
+            let seconds = |at: usize| (range[at].as_f64().unwrap() * 1_000.0) as u64;
+            assert!((seconds(0)..=seconds(1)).contains(&wait), "{row}: {wait}");
+        } else if expect["fallback"] == true {
+            assert!((1_000..=1_250).contains(&wait), "{row}: {wait}");
+        } else {
+            let cap = RETRY_AFTER_MS_MAX;
+            assert!((cap..=cap + 1_000).contains(&wait), "{row}: {wait}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_of_another_attempt_is_refused() {
+    let mut world = World::new();
+    let late = Input::ModelFailed(failure(1, 2, ModelErrorKind::Timeout));
+    assert_eq!(world.refused(late), Reject::NotAsked { step: 1, attempt: 2 });
+    world.fail(ModelErrorKind::Timeout);
+    let twice = Input::ModelFailed(failure(1, 1, ModelErrorKind::Timeout));
+    assert_eq!(world.refused(twice), Reject::NotAsked { step: 1, attempt: 1 });
+}
+
+#[test]
+fn a_message_in_a_backoff_is_in_the_next_attempt() {
+    let mut world = World::new();
+    world.fail(ModelErrorKind::Timeout);
+    assert_eq!(world.when(message("and box 10")), ["message_received"]);
+    world.wake();
+    assert_eq!(world.messages()[2]["content"], "and box 10");
+}
+
+#[test]
+fn an_answer_that_a_filter_stopped_fails_the_session() {
+    let mut world = World::new();
+    let mut stopped = reply(1, 1, "", Vec::new());
+    stopped.finish_reason = FinishReason::ContentFilter;
+    assert_eq!(world.when(Input::ModelReplied(stopped)), ["model_replied", "session_finished"]);
+    assert_eq!(
+        stepwell_core::explain::explain(&world.state),
+        "failed: the model server's content filter stopped the answer"
+    );
+}
+
+#[test]
+fn usage_is_summed() {
+    let mut world = World::new();
+    world.calls(&[("find", "{}")]);
+    world.done(crate::world::id(1, 1), "x");
+    world.answer("done");
+    assert_eq!(world.state.usage.total(), 220);
+}

@@ -1,0 +1,151 @@
+//! Pausing in each phase: what runs ends, nothing new starts, and `resume` goes on where it was.
+
+use stepwell_core::event::{ApprovalDecision, ModelErrorKind};
+use stepwell_core::{Command, Input, Reject, Status};
+
+use crate::world::{World, agent, id, message, pause, reserved, resume};
+
+#[test]
+fn a_reply_that_comes_in_a_pause_is_kept_and_starts_nothing() {
+    let mut world = World::new();
+    assert_eq!(world.when(pause()), ["pause_requested"]);
+    assert_eq!(world.status(), Status::Thinking, "the running call is let to its end");
+    assert_eq!(world.calls(&[("find", "{}"), ("fly", "{}"), ("ship", "{}")]), ["model_replied"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.pending(), []);
+    assert_eq!(
+        world.when(resume()),
+        ["resume_requested", "tool_scheduled", "tool_refused", "approval_requested"]
+    );
+}
+
+#[test]
+fn an_answer_that_comes_in_a_pause_ends_the_session_after_it() {
+    let mut world = World::new();
+    world.when(pause());
+    assert_eq!(world.answer("done"), ["model_replied"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(resume()), ["resume_requested", "session_finished"]);
+}
+
+#[test]
+fn a_message_in_a_pause_is_shown_after_it() {
+    let mut world = World::new();
+    world.when(pause());
+    world.answer("done?");
+    assert_eq!(world.when(message("not yet: and box 10")), ["message_received"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+    assert_eq!(world.messages()[3]["content"], "not yet: and box 10");
+}
+
+#[test]
+fn a_tool_that_ends_in_a_pause_leads_to_no_request() {
+    let mut world = World::acting(&[("find", "{}")]);
+    world.when(pause());
+    assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 1 }]);
+    assert_eq!(world.done(id(1, 1), "x"), ["tool_finished"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+}
+
+#[test]
+fn a_write_that_did_not_start_waits_for_the_end_of_the_pause() {
+    let mut world = World::acting(&[("pay", "{}")]);
+    world.when(pause());
+    assert_eq!(world.pending(), [], "it is not even offered to a worker");
+    let refusal = world.refused(reserved(id(1, 1), 1));
+    assert_eq!(refusal, Reject::MayNotStart { call_id: id(1, 1) });
+    assert_eq!(world.when(resume()), ["resume_requested"]);
+    assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 1 }]);
+}
+
+#[test]
+fn a_write_that_started_is_followed_in_a_pause() {
+    let mut world = World::acting(&[("pay", "{}")]);
+    world.reserve(id(1, 1));
+    world.when(pause());
+    assert_eq!(world.pending().len(), 1);
+    assert_eq!(world.done(id(1, 1), "paid"), ["tool_finished"]);
+}
+
+#[test]
+fn an_approval_in_a_pause_is_kept() {
+    let mut world = World::acting(&[("ship", "{}")]);
+    world.when(pause());
+    assert_eq!(world.status(), Status::WaitingApproval);
+    assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(resume()), ["resume_requested", "tool_scheduled"]);
+    let mut world = World::acting(&[("ship", "{}")]);
+    world.when(pause());
+    assert_eq!(world.decided(ApprovalDecision::Deny), ["approval_decided", "tool_refused"]);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+}
+
+#[test]
+fn a_backoff_that_ends_in_a_pause_asks_after_it() {
+    let mut world = World::new();
+    world.when(pause());
+    assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "timer_started"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.wake(), ["timer_fired"]);
+    assert_eq!(world.pending(), []);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+    assert_eq!(world.attempt(), 2);
+}
+
+#[test]
+fn a_backoff_that_outlasts_the_pause_is_kept() {
+    let mut world = World::new();
+    world.fail(ModelErrorKind::Timeout);
+    world.when(pause());
+    assert_eq!(world.when(resume()), ["resume_requested"]);
+    assert_eq!(world.wake(), ["timer_fired", "model_requested"]);
+}
+
+#[test]
+fn sleeping_and_asking_end_in_a_pause_and_lead_nowhere() {
+    let mut world = World::acting(&[("sleep", r#"{"seconds":1}"#)]);
+    world.when(pause());
+    assert_eq!(world.wake(), ["timer_fired"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+    let mut world = World::acting(&[("ask_user", r#"{"question":"?"}"#)]);
+    world.when(pause());
+    assert_eq!(world.when(message("yes")), ["message_received"]);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+}
+
+#[test]
+fn an_interactive_session_can_be_paused_while_it_listens() {
+    let mut agent = agent();
+    agent.interactive = true;
+    let mut world = World::of(agent);
+    world.answer("hello");
+    world.when(pause());
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(message("hi")), ["message_received"]);
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
+}
+
+#[test]
+fn the_same_said_twice_changes_nothing() {
+    let mut world = World::new();
+    assert!(world.when(resume()).is_empty());
+    world.when(pause());
+    assert!(world.when(pause()).is_empty());
+    world.when(resume());
+    assert!(world.when(resume()).is_empty());
+}
+
+#[test]
+fn a_restart_in_a_pause_starts_nothing_new() {
+    let mut world = World::acting(&[("pay", "{}"), ("find", "{}")]);
+    world.when(pause());
+    assert_eq!(
+        world.restart(),
+        [Command::RunTool { call_id: id(1, 2), attempt: 1 }],
+        "what may be repeated may have started, so it is brought to its end"
+    );
+}

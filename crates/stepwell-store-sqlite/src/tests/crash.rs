@@ -1,0 +1,167 @@
+//! What a killed process leaves behind.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use stepwell_core::event::EventBody;
+use stepwell_ports::AppendError;
+use stepwell_ports::conformance::fixtures::{
+    Shared, append, created, id, message, read_all, whole,
+};
+use tokio::task::JoinSet;
+
+use super::common::{database, integrity, open_shared};
+
+/// Holds the data folder in the child process of [`acknowledged_appends_survive_sigkill`].
+const CHILD: &str = "STEPWELL_TEST_CRASH_CHILD";
+/// Sessions that the child appends to at the same time.
+const SESSIONS: u64 = 6;
+
+/// Text of an event, so that its place can be told from its content.
+fn text(session: u64, seq: u64) -> String {
+    format!("event {seq} of session {session}")
+}
+
+/// Not a test by itself: the process that is killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    let store = open_shared(Path::new(&folder));
+    let mut tasks = JoinSet::new();
+    for n in 0..SESSIONS {
+        tasks.spawn(append_for_ever(Arc::clone(&store), n));
+    }
+    tasks.join_next().await.unwrap().unwrap();
+}
+
+async fn append_for_ever(store: Shared, n: u64) {
+    let owner = format!("node-{}", std::process::id());
+    let claim = match store.claim(id(n), &owner).await {
+        Ok(claim) => claim,
+        Err(AppendError::NotFound { .. }) => created(&store, n).await,
+        Err(other) => panic!("{other}"),
+    };
+    let head = store.session(id(n)).await.unwrap().unwrap().row.head_seq.0;
+    for seq in head + 1.. {
+        let acknowledged =
+            store.append(claim, append(id(n), seq - 1, &text(n, seq))).await.unwrap();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "ack {n} {acknowledged}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// Runs the child until it has acknowledged so many appends, kills it, and returns the last
+/// acknowledged seq of each session.
+fn run_and_kill(folder: &Path, acknowledgements: usize) -> BTreeMap<u64, u64> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tests::crash::child", "--nocapture"])
+        .env(CHILD, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut last = BTreeMap::new();
+    let mut seen = 0;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        // What the killed process wrote half is no acknowledgement.
+        let numbers = line.strip_prefix("ack ").and_then(|it| it.split_once(' '));
+        if let Some((n, seq)) = numbers
+            && let (Ok(n), Ok(seq)) = (n.parse(), seq.parse())
+        {
+            last.insert(n, seq);
+            seen += 1;
+            if seen == acknowledgements {
+                child.kill().unwrap();
+            }
+        }
+    }
+    child.wait().unwrap();
+    assert!(seen >= acknowledgements, "the child ended by itself after {seen}");
+    last
+}
+
+#[tokio::test]
+async fn acknowledged_appends_survive_sigkill() {
+    let folder = tempfile::tempdir().unwrap();
+    for acknowledgements in [1, 10, 60, 200, 7] {
+        let last = run_and_kill(folder.path(), acknowledgements);
+        let store = open_shared(folder.path());
+        for (n, acknowledged) in last {
+            let events = read_all(&store, id(n)).await;
+            assert!(events.len() as u64 >= acknowledged, "session {n}: {}", events.len());
+            for stored in events.iter().skip(1) {
+                let expected: EventBody = message(&text(n, stored.seq.0)).into();
+                assert_eq!(whole(&store, stored).await, expected);
+            }
+        }
+        drop(store);
+        assert_eq!(integrity(folder.path()), "ok");
+    }
+}
+
+/// Copies database and log by another process: opening and closing the files here would drop the
+/// locks that SQLite holds on them.
+fn copy_of(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["stepwell.db", "stepwell.db-wal"] {
+        let done = Command::new("cp").arg(folder.join(name)).arg(copy.path()).status().unwrap();
+        assert!(done.success());
+    }
+    copy
+}
+
+/// Case du08. A log that ends anywhere: what is read is a prefix, and the next event follows it.
+#[tokio::test]
+async fn a_torn_log_is_read_up_to_its_last_whole_commit() {
+    const EVENTS: u64 = 6;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    let claim = created(&store, 1).await;
+    for seq in 2..=EVENTS {
+        store.append(claim, append(id(1), seq - 1, &text(1, seq))).await.unwrap();
+    }
+    let original = copy_of(folder.path());
+    let log = std::fs::read(original.path().join("stepwell.db-wal")).unwrap();
+    let mut torn: Vec<(String, Vec<u8>)> = (0..=20)
+        .map(|part| log.len() * part / 20)
+        .map(|end| (format!("cut at {end}"), log[..end].to_vec()))
+        .collect();
+    let last_byte = log.len() - 1;
+    torn.push(("cut by a byte".into(), log[..last_byte].to_vec()));
+    let mut flipped = log.clone();
+    flipped[last_byte] ^= 1;
+    torn.push(("last bit flipped".into(), flipped));
+    let with_tail = [log.as_slice(), br#"{"e":"tool_fin"#, &[0; 5_000]].concat();
+    torn.push(("rubbish behind".into(), with_tail));
+    let mut lengths = Vec::new();
+    for (name, bytes) in torn {
+        let copy = copy_of(original.path());
+        std::fs::write(copy.path().join("stepwell.db-wal"), bytes).unwrap();
+        let store = open_shared(copy.path());
+        let events = read_all(&store, id(1)).await;
+        for (stored, seq) in events.iter().skip(1).zip(2..) {
+            let expected: EventBody = message(&text(1, seq)).into();
+            assert_eq!(whole(&store, stored).await, expected, "{name}");
+        }
+        let length = events.len() as u64;
+        if length > 0 {
+            let next = store.append(claim, append(id(1), length, "next")).await.unwrap();
+            assert_eq!(next.0, length + 1, "{name}");
+            assert_eq!(read_all(&store, id(1)).await.len() as u64, length + 1, "{name}");
+        }
+        drop(store);
+        assert_eq!(integrity(copy.path()), "ok", "{name}");
+        lengths.push((name, length));
+    }
+    let length_of = |name: &str| lengths.iter().find(|it| it.0 == name).unwrap().1;
+    assert_eq!(length_of(&format!("cut at {}", log.len())), EVENTS);
+    assert_eq!(length_of("rubbish behind"), EVENTS, "all that was acknowledged");
+    assert_eq!(length_of("cut by a byte"), EVENTS - 1);
+    assert_eq!(length_of("last bit flipped"), EVENTS - 1);
+    assert!(database(folder.path()).exists());
+}

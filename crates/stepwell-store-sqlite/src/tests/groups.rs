@@ -1,0 +1,108 @@
+//! Writes that share a transaction.
+
+use std::sync::{Arc, mpsc};
+
+use rusqlite::Connection;
+use stepwell_ports::conformance::fixtures::{append, created, id, read_all};
+use stepwell_ports::{Store as _, StoreError};
+use tokio::task::JoinSet;
+
+use super::common::{open, open_shared};
+use crate::SqliteStore;
+use crate::error::About;
+
+/// Keeps the writer busy until the returned sender is used, so that what is sent meanwhile becomes
+/// one group.
+fn hold_writer(
+    store: &Arc<SqliteStore>,
+    tasks: &mut JoinSet<Result<(), StoreError>>,
+) -> mpsc::SyncSender<()> {
+    let (release, held) = mpsc::sync_channel(1);
+    let store = Arc::clone(store);
+    tasks.spawn(async move {
+        let wait = move |_: &Connection| {
+            held.recv().unwrap();
+            Ok(Ok(()))
+        };
+        store.writer()?.submit(About::all("hold"), wait).await
+    });
+    release
+}
+
+/// Lets every task run until it waits.
+async fn let_all_wait() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_fails_half_way_is_undone_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(folder.path()));
+    let mut tasks = JoinSet::new();
+    let release = hold_writer(&store, &mut tasks);
+    let_all_wait().await;
+    for n in 0..20_i64 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            let write = move |conn: &Connection| {
+                conn.execute("INSERT INTO nodes (node, seen_at) VALUES (?1, ?2)", (n, n))?;
+                if n == 7 {
+                    // The name is taken: by the row above.
+                    conn.execute("INSERT INTO nodes (node, seen_at) VALUES (?1, ?2)", (n, n))?;
+                }
+                Ok(Ok(()))
+            };
+            let outcome: Result<(), StoreError> =
+                store.writer()?.submit(About::all("test"), write).await;
+            assert_eq!(outcome.is_err(), n == 7, "{n}: {outcome:?}");
+            Ok::<_, StoreError>(())
+        });
+    }
+    let_all_wait().await;
+    release.send(()).unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+    let nodes: Vec<String> = store.nodes().await.unwrap().into_iter().map(|it| it.node).collect();
+    let mut expected: Vec<String> =
+        (0..20).filter(|n| *n != 7).map(|n: i32| n.to_string()).collect();
+    expected.sort_unstable();
+    assert_eq!(nodes, expected);
+}
+
+#[tokio::test]
+async fn what_waits_when_the_store_is_closed_is_still_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    let claim = created(&store, 1).await;
+    // A caller that gives up after its write was sent: the write stays.
+    let mut write = Box::pin(store.append(claim, append(id(1), 1, "x")));
+    let once = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(write.as_mut().poll(context).is_ready())
+    });
+    once.await;
+    drop(write);
+    drop(store);
+    let store = open_shared(folder.path());
+    assert_eq!(read_all(&store, id(1)).await.len(), 2);
+}
+
+/// Case du25: the write lock is taken at the start, so nobody is told "database is locked".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_writer_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    let claim = created(&store, 1).await;
+    let other = Connection::open(super::common::database(folder.path())).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE sessions SET title = 'by hand'").unwrap();
+    let mut tasks = JoinSet::new();
+    let appending = Arc::clone(&store);
+    tasks.spawn(async move { appending.append(claim, append(id(1), 1, "x")).await });
+    let_all_wait().await;
+    // Reading goes on while both write.
+    assert_eq!(read_all(&store, id(1)).await.len(), 1);
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(tasks.join_next().await.unwrap().unwrap().unwrap().0, 2);
+}
