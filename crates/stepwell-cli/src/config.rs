@@ -214,7 +214,8 @@ impl Config {
                 return Ok(Self { surroundings, ..Self::default() });
             }
             Err(error) => {
-                return Err(error).context(format!("cannot read the config file {}", from.display()));
+                return Err(error)
+                    .context(format!("cannot read the config file {}", from.display()));
             }
         };
         let file = read(&text).map_err(|problem| {

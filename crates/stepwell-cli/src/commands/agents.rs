@@ -100,9 +100,8 @@ async fn check(context: &Context, file: &Path) -> anyhow::Result<Exit> {
         Err(refusal) if refusal.is_broken => (Catalogue::new(builtin_tools()), Source::Builtin),
         Err(refusal) => return Err(refusal.into()),
     };
-    let agent = check_text(&definition, &catalogue).map_err(|error| {
-        explain(context, file, &definition, &error.to_string())
-    })?;
+    let agent = check_text(&definition, &catalogue)
+        .map_err(|error| explain(context, file, &definition, &error.to_string()))?;
     let out = context.out;
     if out.is_json {
         #[derive(serde::Serialize)]
@@ -221,7 +220,10 @@ mod tests {
         let text = "name = \"x\"\ninstructions = \"do\"\ntools = [\"shel\"]\n";
         let error = check_text(text, &Catalogue::new(builtin_tools())).unwrap_err();
         let shown = view::source::annotate("a.toml", text, &error.to_string(), Paint::NONE);
-        assert!(shown.contains("a.toml:3:10: ") && shown.contains("3 | tools = [\"shel\"]"), "{shown}");
+        assert!(
+            shown.contains("a.toml:3:10: ") && shown.contains("3 | tools = [\"shel\"]"),
+            "{shown}"
+        );
         assert!(shown.contains("did you mean `shell`?"), "{shown}");
     }
 

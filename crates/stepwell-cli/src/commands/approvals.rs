@@ -4,8 +4,7 @@ use std::io::{self, BufRead, Write};
 
 use anyhow::bail;
 use stepwell_proto::v1::{
-    Approval, ApprovalDecision, DecideApprovalRequest, DecideApprovalResponse,
-    ListApprovalsRequest,
+    Approval, ApprovalDecision, DecideApprovalRequest, DecideApprovalResponse, ListApprovalsRequest,
 };
 
 use super::{Context, actor, answer, expected, get_session, is_attended, text_or_file};
@@ -93,12 +92,11 @@ pub(super) async fn approve(context: &Context, args: ApproveArgs) -> anyhow::Res
         refuse_other_question(approval, false)?;
         show_action(context, approval);
         if !arguments.is_empty() {
-            let changed = view::visible::block(
-                &arguments,
-                view::visible::Care::Exact,
-                context.out.paint_err,
-            );
-            context.out.remark(&format!("  it will run with these arguments instead:\n    {changed}"));
+            let changed =
+                view::visible::block(&arguments, view::visible::Care::Exact, context.out.paint_err);
+            context
+                .out
+                .remark(&format!("  it will run with these arguments instead:\n    {changed}"));
         }
         if !args.yes && is_attended() && !confirm(context, "Let it run?")? {
             context.out.remark("nothing was decided");
@@ -203,7 +201,8 @@ async fn find(client: &Client, id: &str) -> anyhow::Result<Found> {
             0 => Ok(Found { id: session_id.clone(), open: None }),
             1 => {
                 let approval = open.pop();
-                let id = approval.as_ref().map_or_else(|| id.to_owned(), |it| it.approval_id.clone());
+                let id =
+                    approval.as_ref().map_or_else(|| id.to_owned(), |it| it.approval_id.clone());
                 Ok(Found { id, open: approval })
             }
             _ => bail!(several(session_id, &open)),
@@ -270,8 +269,11 @@ fn check_arguments(arguments: &str) -> anyhow::Result<()> {
             let message = error.to_string();
             let at = format!(" at line {} column {}", error.line(), error.column());
             let words = message.strip_suffix(&at).unwrap_or(&message);
-            let problem =
-                format!("line {}, column {}: this is no JSON: {words}", error.line(), error.column());
+            let problem = format!(
+                "line {}, column {}: this is no JSON: {words}",
+                error.line(),
+                error.column()
+            );
             let shown = view::source::annotate("--arguments", arguments, &problem, Paint::NONE);
             Err(UsageError(shown).into())
         }
@@ -355,7 +357,9 @@ mod tests {
 
     #[test]
     fn only_a_clear_yes_is_a_yes() {
-        for (line, yes) in [("y\n", true), ("YES\n", true), ("\n", false), ("no\n", false), ("", false)] {
+        for (line, yes) in
+            [("y\n", true), ("YES\n", true), ("\n", false), ("no\n", false), ("", false)]
+        {
             assert_eq!(is_yes(line), yes, "{line:?}");
         }
     }

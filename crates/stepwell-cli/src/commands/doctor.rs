@@ -137,7 +137,11 @@ fn data_folder(folder: &Path) -> Finding {
     }
     if let Err(error) = access(place, AccessFlags::W_OK | AccessFlags::X_OK) {
         let message = format!("{} is not writable: {}", place.display(), error.desc());
-        return Finding::fail("data", message, "give this user the right to write there, or choose --data");
+        return Finding::fail(
+            "data",
+            message,
+            "give this user the right to write there, or choose --data",
+        );
     }
     if place == folder {
         Finding::ok("data", format!("{shown} is there and writable"))
@@ -197,9 +201,7 @@ async fn port(listen: SocketAddr, server_answers: bool) -> Finding {
             let ours = Client::connect(&format!("http://{listen}")).await;
             let is_ours = server_answers
                 && match ours {
-                    Ok(client) => {
-                        client.agents().list_workers(ListWorkersRequest {}).await.is_ok()
-                    }
+                    Ok(client) => client.agents().list_workers(ListWorkersRequest {}).await.is_ok(),
                     Err(_) => false,
                 };
             if is_ours {

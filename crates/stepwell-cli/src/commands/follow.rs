@@ -201,7 +201,9 @@ impl Follower<'_> {
         }
         if self.away >= AWAY_MAX {
             let id = self.what.session_id;
-            bail!("{refusal}; gave up waiting for it, the session is not touched: stepwell tail -f {id}");
+            bail!(
+                "{refusal}; gave up waiting for it, the session is not touched: stepwell tail -f {id}"
+            );
         }
         // A reader that was too slow is only told to come back.
         if refusal.is_broken {

@@ -56,10 +56,8 @@ fn show_sessions(context: &Context, sessions: &[Session], has_more: bool) -> any
     out.lines(&view::session::table(sessions, time::now_ms(), out.width, out.paint))?;
     let waiting = sessions.iter().filter(|it| needs_person(it.status())).count();
     if out.is_watched && waiting > 0 {
-        let (sessions, verb) = (
-            view::when::counted(waiting, "session"),
-            if waiting == 1 { "waits" } else { "wait" },
-        );
+        let (sessions, verb) =
+            (view::when::counted(waiting, "session"), if waiting == 1 { "waits" } else { "wait" });
         out.remark(&format!("{sessions} {verb} for a person: stepwell approvals"));
     }
     if out.is_watched && has_more {

@@ -159,7 +159,11 @@ fn actor(actor: &Actor) -> anyhow::Result<String> {
 fn choose_actor(flag: Option<&str>, env: impl Fn(&str) -> Option<String>) -> Option<String> {
     let flag = flag.map(str::to_owned);
     let candidates = [flag, env("STEPWELL_USER"), env("USER"), env("LOGNAME")];
-    candidates.into_iter().flatten().map(|name| name.trim().to_owned()).find(|name| !name.is_empty())
+    candidates
+        .into_iter()
+        .flatten()
+        .map(|name| name.trim().to_owned())
+        .find(|name| !name.is_empty())
 }
 
 /// Words that were given, or stdin for `-`.

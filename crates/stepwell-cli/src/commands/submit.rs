@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use jiff::tz::TimeZone;
-use stepwell_proto::v1::{CreateSessionRequest, CreateSessionResponse, GetSessionResponse, Session};
+use stepwell_proto::v1::{
+    CreateSessionRequest, CreateSessionResponse, GetSessionResponse, Session,
+};
 
 use super::follow::{End, Follow, News, Then, follow};
 use super::{Context, actor, expected, get_session, read_file, text_or_stdin};

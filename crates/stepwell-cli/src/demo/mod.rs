@@ -49,7 +49,9 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     story.server.end().await;
     stop_model.cancel();
     while model_part.join_next().await.is_some() {}
-    if args.keep && let Some(keeper) = keeper {
+    if args.keep
+        && let Some(keeper) = keeper
+    {
         let kept = keeper.keep();
         crate::demo::say(&format!("The demo's data is kept in {}", kept.display()));
     }

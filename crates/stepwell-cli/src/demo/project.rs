@@ -77,7 +77,9 @@ impl Project {
         match output {
             Ok(output) => Ok(output),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                bail!("the demo needs `{program}`, which is not installed: install it and run again")
+                bail!(
+                    "the demo needs `{program}`, which is not installed: install it and run again"
+                )
             }
             Err(error) => Err(error).context(format!("{program} cannot be started")),
         }

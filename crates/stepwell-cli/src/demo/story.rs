@@ -16,8 +16,8 @@ use stepwell_proto::v1::{GetSessionRequest, Session};
 use super::process::ServerProcess;
 use super::project::{Project, WORKSPACE};
 use super::say;
-use crate::client::Client;
 use crate::args::ColorWhen;
+use crate::client::Client;
 use crate::out::Out;
 use crate::view::event::Narrator;
 
@@ -38,7 +38,9 @@ impl Story {
     /// Tells it, and checks that it came out right.
     pub(crate) async fn tell(&mut self) -> anyhow::Result<()> {
         say("Stepwell demo: an agent mends a real project, and its server is killed half-way.");
-        say("The model is a script (`stepwell mock-model`). Tools, files, approval and log are real.");
+        say(
+            "The model is a script (`stepwell mock-model`). Tools, files, approval and log are real.",
+        );
         say("");
         ensure!(!self.project.tests_pass().await?, "the project's test should fail at first");
         say(&format!("project   {} (one test fails)", self.project.folder().display()));
@@ -117,10 +119,14 @@ impl Story {
         say("The demo's server goes on until Ctrl-C. In another terminal:");
         say("");
         say(&format!("  export STEPWELL_SERVER={server}"));
-        for command in ["stepwell ls", "stepwell show ID", "stepwell tree ID", "stepwell events ID"] {
+        for command in ["stepwell ls", "stepwell show ID", "stepwell tree ID", "stepwell events ID"]
+        {
             say(&format!("  {command}"));
         }
-        say(&format!("  sqlite3 {}/stepwell.db 'select * from events_readable'", self.folder.display()));
+        say(&format!(
+            "  sqlite3 {}/stepwell.db 'select * from events_readable'",
+            self.folder.display()
+        ));
         say("");
         say("Without an installed binary: cargo run --release -- ls");
         tokio::signal::ctrl_c().await?;

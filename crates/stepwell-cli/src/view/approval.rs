@@ -67,7 +67,9 @@ pub(crate) fn page(approval: &Approval, page: &Page) -> Vec<String> {
     let paint = page.paint;
     let (tool, call_id) = (exact(&approval.tool), exact(&approval.call_id));
     let question = if asks_what_happened(approval) {
-        format!("What became of {tool} (call {call_id})? It was started and its outcome is unknown.")
+        format!(
+            "What became of {tool} (call {call_id})? It was started and its outcome is unknown."
+        )
     } else {
         format!("May {tool} (call {call_id}) run?")
     };
@@ -180,8 +182,7 @@ mod tests {
     }
 
     fn page_of(arguments: &str) -> String {
-        let around =
-            Page { now_ms: 61_000, zone: TimeZone::UTC, width: None, paint: Paint::NONE };
+        let around = Page { now_ms: 61_000, zone: TimeZone::UTC, width: None, paint: Paint::NONE };
         page(&approval(arguments), &around).join("\n")
     }
 

@@ -46,12 +46,11 @@ impl Narrator {
         self.remember(&body);
         let (tone, words) = self.words(event, &body);
         let words = brief(&words);
-        let head =
-            format!("{}  #{:<4} ", when::clock(event.time_ms, &self.zone), event.seq);
+        let head = format!("{}  #{:<4} ", when::clock(event.time_ms, &self.zone), event.seq);
         let used = head.len() + KIND_COLUMNS + 1;
-        let room = self.width.map_or(PREVIEW_COLUMNS, |width| {
-            width.saturating_sub(used).max(PREVIEW_COLUMNS_MIN)
-        });
+        let room = self
+            .width
+            .map_or(PREVIEW_COLUMNS, |width| width.saturating_sub(used).max(PREVIEW_COLUMNS_MIN));
         let kind = format!("{:KIND_COLUMNS$}", brief(&event.r#type));
         let words = cut_end(&words, room);
         let line = format!("{}{} {words}", self.paint.faint(head), self.paint.tone(tone, kind));
@@ -86,14 +85,20 @@ impl Narrator {
             "model_replied" => (Tone::Busy, replied(body)),
             "model_failed" => (Tone::Bad, failed(body)),
             "tool_scheduled" => (Tone::Faint, self.call(body) + &attempt(body)),
-            "tool_dispatched" => {
-                (Tone::Faint, format!("{}{} to worker {}", self.call(body), attempt(body), text(body, "worker")))
-            }
+            "tool_dispatched" => (
+                Tone::Faint,
+                format!("{}{} to worker {}", self.call(body), attempt(body), text(body, "worker")),
+            ),
             "tool_finished" => self.finished_tool(body),
             "tool_lost" => (Tone::Bad, self.lost_tool(body)),
             "tool_refused" => (
                 Tone::Attention,
-                format!("{} ({}): {}", self.call(body), text(body, "reason"), text(body, "message")),
+                format!(
+                    "{} ({}): {}",
+                    self.call(body),
+                    text(body, "reason"),
+                    text(body, "message")
+                ),
             ),
             "approval_requested" => (Tone::Attention, self.asked(event, body)),
             "approval_decided" => (Tone::Good, self.decided(body, by)),
@@ -120,9 +125,11 @@ impl Narrator {
     }
 
     fn lost_tool(&self, body: &Value) -> String {
-        let outcome =
-            if flag(body, "never_started") { "never started" } else { "outcome unknown" };
-        with_reason(format!("{}{}, {outcome}", self.call(body), attempt(body)), text(body, "reason"))
+        let outcome = if flag(body, "never_started") { "never started" } else { "outcome unknown" };
+        with_reason(
+            format!("{}{}, {outcome}", self.call(body), attempt(body)),
+            text(body, "reason"),
+        )
     }
 
     fn asked(&self, event: &Event, body: &Value) -> String {
@@ -137,7 +144,10 @@ impl Narrator {
     fn decided(&self, body: &Value, by: &str) -> String {
         let changed = if body.get("arguments").is_some() { ", arguments changed" } else { "" };
         let decision = text(body, "decision").replace('_', " ");
-        with_reason(format!("{decision}: {} by {by}{changed}", self.call(body)), text(body, "reason"))
+        with_reason(
+            format!("{decision}: {} by {by}{changed}", self.call(body)),
+            text(body, "reason"),
+        )
     }
 }
 
@@ -185,7 +195,12 @@ fn failed(body: &Value) -> String {
     };
     let endpoint = text(body, "endpoint");
     let kind = text(body, "error");
-    format!("step {}{}, {kind}{status} at {endpoint}: {}", number(body, "step"), attempt(body), text(body, "message"))
+    format!(
+        "step {}{}, {kind}{status} at {endpoint}: {}",
+        number(body, "step"),
+        attempt(body),
+        text(body, "message")
+    )
 }
 
 fn message(body: &Value, by: &str) -> String {
@@ -248,7 +263,9 @@ fn text<'a>(body: &'a Value, field: &str) -> &'a str {
 /// A text that may have been left in the blob table.
 fn payload<'a>(body: &'a Value, field: &str) -> &'a str {
     match body.get(field) {
-        Some(Value::Object(blob)) => blob.get("preview").and_then(Value::as_str).unwrap_or_default(),
+        Some(Value::Object(blob)) => {
+            blob.get("preview").and_then(Value::as_str).unwrap_or_default()
+        }
         _ => text(body, field),
     }
 }
@@ -368,7 +385,11 @@ mod tests {
             r#"{"approval_id":17,"call_id":"3.1","decision":"approve_for_session","arguments":{}}"#,
             "approve for session: shell 3.1 by ada, arguments changed",
         );
-        says("message_received", r#"{"content":"go on","answers":"3.2"}"#, "ada (answers 3.2): go on");
+        says(
+            "message_received",
+            r#"{"content":"go on","answers":"3.2"}"#,
+            "ada (answers 3.2): go on",
+        );
         says("pause_requested", r#"{"reason":"lunch"}"#, "by ada: lunch");
         says("resume_requested", "{}", "by ada");
     }

@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn agents_show_their_version() {
-        let agent = Agent { name: "coder".into(), version: 3, created_at_ms: 1_000, ..Agent::default() };
+        let agent =
+            Agent { name: "coder".into(), version: 3, created_at_ms: 1_000, ..Agent::default() };
         assert_eq!(
             agents(&[agent], 61_000, None, Paint::NONE),
             ["AGENT  VERSION  STORED", "coder        3  1 min ago"]

@@ -42,11 +42,8 @@ impl Ticker {
         if chunk.text.is_empty() {
             return String::new();
         }
-        let voice = Voice {
-            kind: chunk.kind.clone(),
-            step: chunk.step,
-            call_id: chunk.call_id.clone(),
-        };
+        let voice =
+            Voice { kind: chunk.kind.clone(), step: chunk.step, call_id: chunk.call_id.clone() };
         let mut text = String::new();
         if self.voice.as_ref() != Some(&voice) {
             text.push_str(&self.break_off());

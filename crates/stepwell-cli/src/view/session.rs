@@ -210,9 +210,8 @@ fn open_call(call: &OpenCall, width: Option<usize>) -> String {
     };
     let (call_id, tool) = (brief(&call.call_id), brief(&call.tool));
     let words = format!("{call_id}  {tool}  {}{attempt}{worker}", brief(&call.status));
-    let room = width.map_or(ARGUMENTS_COLUMNS, |width| {
-        width.saturating_sub(LABEL_COLUMNS + words.len() + 2)
-    });
+    let room = width
+        .map_or(ARGUMENTS_COLUMNS, |width| width.saturating_sub(LABEL_COLUMNS + words.len() + 2));
     format!("{words}  {}", cut_middle(&brief(&call.arguments), room)).trim_end().to_owned()
 }
 
@@ -233,7 +232,11 @@ mod tests {
             labels: [("team".to_owned(), "core".to_owned())].into(),
             head_seq: 17,
             step: 3,
-            usage: Some(Usage { prompt_tokens: 12_345, cached_tokens: 8_000, completion_tokens: 456 }),
+            usage: Some(Usage {
+                prompt_tokens: 12_345,
+                cached_tokens: 8_000,
+                completion_tokens: 456,
+            }),
             created_at_ms: 1_000,
             updated_at_ms: 61_000,
             explain: "waits for approval 17".into(),
@@ -278,7 +281,10 @@ mod tests {
                 attempt: 1,
                 worker: String::new(),
             }],
-            open_approvals: vec![Approval { approval_id: format!("{ID}.17"), ..Approval::default() }],
+            open_approvals: vec![Approval {
+                approval_id: format!("{ID}.17"),
+                ..Approval::default()
+            }],
             owner: "node-1".into(),
             owner_seen_at_ms: 239_000,
             ownership: "parked".into(),
@@ -290,12 +296,15 @@ mod tests {
         let lines = page(&session(SessionStatus::WaitingApproval), &response, &around);
         let page = lines.join("\n");
         for part in [
-            format!("{ID}  waiting_approval\nFix the failing test\n\nwhy       waits for approval 17\n"),
+            format!(
+                "{ID}  waiting_approval\nFix the failing test\n\nwhy       waits for approval 17\n"
+            ),
             format!("next      stepwell approve {ID}.17\n"),
             "agent     coder v2\nprogress  3 steps, 17 events\n".to_owned(),
             "tokens    12,345 in, 8,000 of them cached; 456 out\n".to_owned(),
             "created   1970-01-01 00:00:01 UTC (4 min ago)\n".to_owned(),
-            "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n".to_owned(),
+            "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n"
+                .to_owned(),
             "calls     3.1  shell  awaiting_approval  {\"command\":\"cargo test\"}\n".to_owned(),
             "\nanswer\ndone".to_owned(),
         ] {

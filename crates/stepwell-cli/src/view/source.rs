@@ -15,7 +15,8 @@ fn annotate_one(file: &str, text: &str, problem: &str, paint: Paint) -> String {
     let shown = line(problem, Care::Prose, Paint::NONE);
     let Some((line_number, column, words)) = place(problem) else { return shown };
     let words = line(words, Care::Prose, Paint::NONE);
-    let heading = format!("{}:{line_number}:{column}: {words}", line(file, Care::Prose, Paint::NONE));
+    let heading =
+        format!("{}:{line_number}:{column}: {words}", line(file, Care::Prose, Paint::NONE));
     let Some(source) = line_number.checked_sub(1).and_then(|at| text.lines().nth(at)) else {
         return heading;
     };

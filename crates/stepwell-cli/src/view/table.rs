@@ -119,18 +119,15 @@ fn render_row<const N: usize>(
 }
 
 /// Makes `widths` fit into `width` as far as the columns allow, and says which columns stay.
-fn fit<const N: usize>(
-    columns: &[Column; N],
-    widths: &mut [usize; N],
-    width: usize,
-) -> [bool; N] {
+fn fit<const N: usize>(columns: &[Column; N], widths: &mut [usize; N], width: usize) -> [bool; N] {
     let mut shown = [true; N];
     loop {
         let least = columns.iter().zip(&*widths).map(|(column, width)| match column.fit {
             Fit::CutEnd(least) | Fit::CutMiddle(least) => least.min(*width),
             Fit::Whole | Fit::Drop(_) => *width,
         });
-        let least: usize = least.zip(shown).filter(|(_, is_shown)| *is_shown).map(|(it, _)| it + GAP).sum();
+        let least: usize =
+            least.zip(shown).filter(|(_, is_shown)| *is_shown).map(|(it, _)| it + GAP).sum();
         let droppable = columns.iter().zip(&mut shown).filter(|(_, is_shown)| **is_shown);
         let next = droppable
             .filter_map(|(column, is_shown)| match column.fit {
@@ -155,8 +152,12 @@ fn shrink<const N: usize>(
     width: usize,
 ) {
     loop {
-        let total: usize =
-            widths.iter().zip(shown).filter(|(_, is_shown)| *is_shown).map(|(it, _)| it + GAP).sum();
+        let total: usize = widths
+            .iter()
+            .zip(shown)
+            .filter(|(_, is_shown)| *is_shown)
+            .map(|(it, _)| it + GAP)
+            .sum();
         let Some(missing) = total.checked_sub(width + GAP).filter(|missing| *missing > 0) else {
             return;
         };
@@ -265,11 +266,7 @@ mod tests {
     fn then_columns_of_less_use_are_left_out_and_ids_stay_whole() {
         table(
             Some(28),
-            &[
-                "ID          STEP  TITLE",
-                "0123456789     3  Fix the f…",
-                "0123456780    12",
-            ],
+            &["ID          STEP  TITLE", "0123456789     3  Fix the f…", "0123456780    12"],
         );
         table(Some(5), &["ID          TITLE", "0123456789  Fix the…", "0123456780"]);
     }
