@@ -67,7 +67,7 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
         None => "the model could not be asked".to_string(),
     };
     match state.timers.get(&Timer::ModelRetry) {
-        Some(due_at) => format!("asks the model again (attempt {attempt}) at {due_at}: {cause}"),
+        Some(due_at) => format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc()),
         None => format!("asks the model again (attempt {attempt}): {cause}"),
     }
 }
@@ -98,11 +98,11 @@ fn acting(state: &SessionState) -> String {
         CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
         CallStatus::Dispatched { worker } => format!("{what} runs on worker {worker}"),
         CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {
-            Some(due_at) => format!("{what} was lost and starts again at {due_at}"),
+            Some(due_at) => format!("{what} was lost and starts again at {}", due_at.to_utc()),
             None => format!("{what} was lost and starts again"),
         },
         CallStatus::Sleeping => match state.timers.get(&Timer::Sleep(*call_id)) {
-            Some(due_at) => format!("sleeps until {due_at} (call {call_id})"),
+            Some(due_at) => format!("sleeps until {} (call {call_id})", due_at.to_utc()),
             None => format!("sleeps (call {call_id})"),
         },
         CallStatus::Proposed

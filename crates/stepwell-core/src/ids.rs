@@ -158,8 +158,48 @@ impl TimestampMs {
         Self(self.0.saturating_add(ms))
     }
 
+    /// The time as people write it, for example `2026-11-29 23:54:20 UTC`; `never` beyond the year
+    /// 9999. Days to dates after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+    pub fn to_utc(self) -> String {
+        let (days, seconds) = (self.0 / 86_400_000, self.0 / 1_000 % 86_400);
+        if days > 2_932_896 {
+            return "never".to_string();
+        }
+        let shifted = days + 719_468;
+        let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        alloc::format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    }
+
     /// Milliseconds from `earlier` to this time; 0 when the clock went back.
     pub fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_people_write_them() {
+        for (ms, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399_999, "2000-02-28 23:59:59 UTC"),
+            (951_782_400_000, "2000-02-29 00:00:00 UTC"),
+            (1_835_395_200_000, "2028-02-29 00:00:00 UTC"),
+            (1_795_996_460_579, "2026-11-29 23:54:20 UTC"),
+            (253_402_300_799_000, "9999-12-31 23:59:59 UTC"),
+            (u64::MAX, "never"),
+        ] {
+            assert_eq!(TimestampMs(ms).to_utc(), text);
+        }
     }
 }

@@ -45,7 +45,8 @@ pub(super) async fn list(context: &Context, args: ApprovalsArgs) -> anyhow::Resu
             }
             out.lines(&view::approval::page(approval, &page))?;
             if approval.status == "open" {
-                out.line(&format!("  {}", view::approval::next_command(approval)))?;
+                let commands = view::approval::next_commands(approval);
+                out.line(&format!("  {}", commands.join("\n  ")))?;
             }
         }
     } else {
@@ -235,7 +236,8 @@ fn refuse_other_question(approval: &Approval, resolves: bool) -> anyhow::Result<
         "asks what became of an action that was started: its outcome is unknown"
     };
     let id = &approval.approval_id;
-    bail!("approval {id} {question}; answer with: {}", view::approval::next_command(approval))
+    let answers = view::approval::next_commands(approval).join("\n  ");
+    bail!("approval {id} {question}; answer with one of:\n  {answers}")
 }
 
 /// On stderr, so that stdout stays the answer.

@@ -150,10 +150,17 @@ fn answer<T>(client: &Client, response: Result<tonic::Response<T>, Status>) -> a
 /// Who acts.
 fn actor(actor: &Actor) -> anyhow::Result<String> {
     let from_env = |name: &str| std::env::var(name).ok();
-    choose_actor(actor.by.as_deref(), from_env).ok_or_else(|| {
+    let chosen = choose_actor(actor.by.as_deref(), from_env).or_else(login_name);
+    chosen.ok_or_else(|| {
         let problem = "who you are is not known: give --by NAME, or set STEPWELL_USER";
         UsageError(problem.to_owned()).into()
     })
+}
+
+/// The name that the system knows this user by; containers often set no `USER`.
+fn login_name() -> Option<String> {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten()?;
+    Some(user.name)
 }
 
 fn choose_actor(flag: Option<&str>, env: impl Fn(&str) -> Option<String>) -> Option<String> {

@@ -307,9 +307,9 @@ impl<'a> Watcher<'a> {
         if needs_person && self.stops_for_person {
             return Ok(Then::Stop);
         }
-        let next = view::session::next_command(session, response);
         let words = view::visible::brief(&session.explain);
-        if let Some(next) = next.filter(|next| self.said != *next) {
+        let next = view::session::next_commands(session, response).join("\n  or: ");
+        if !next.is_empty() && self.said != next {
             self.make_room()?;
             self.say_what_is_asked(response, &words, &next);
             self.said = next;
@@ -323,14 +323,14 @@ impl<'a> Watcher<'a> {
     fn say_what_is_asked(&self, response: &GetSessionResponse, words: &str, next: &str) {
         let out = self.context.out;
         out.remark("");
-        if response.open_approvals.is_empty() {
-            out.remark(words);
+        match response.open_approvals.first() {
+            None => out.remark(words),
+            Some(approval) => {
+                let page = Page { paint: out.paint_err, ..self.context.page() };
+                out.remark(&view::approval::page(approval, &page).join("\n"));
+            }
         }
-        let page = Page { paint: out.paint_err, ..self.context.page() };
-        for approval in &response.open_approvals {
-            out.remark(&view::approval::page(approval, &page).join("\n"));
-        }
-        out.remark(&format!("  {next}"));
+        out.remark(&format!("      {next}\n"));
     }
 
     fn make_room(&mut self) -> anyhow::Result<()> {

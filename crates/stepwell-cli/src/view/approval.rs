@@ -19,13 +19,17 @@ pub(crate) fn asks_what_happened(approval: &Approval) -> bool {
     approval.question == WHAT_HAPPENED
 }
 
-/// The command that answers it.
-pub(crate) fn next_command(approval: &Approval) -> String {
+/// The commands that answer it.
+pub(crate) fn next_commands(approval: &Approval) -> Vec<String> {
     let id = line(&approval.approval_id, Care::Exact, Paint::NONE);
     if asks_what_happened(approval) {
-        format!("stepwell resolve {id} happened|did-not-happen|failed")
+        vec![
+            format!("stepwell resolve {id} happened --output TEXT"),
+            format!("stepwell resolve {id} did-not-happen"),
+            format!("stepwell resolve {id} failed --reason TEXT"),
+        ]
     } else {
-        format!("stepwell approve {id}    or: stepwell deny {id} --reason TEXT")
+        vec![format!("stepwell approve {id}"), format!("stepwell deny {id} --reason TEXT")]
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
             lines,
             [
                 "APPROVAL  STATUS  ASKED      TOOL   ACTION",
-                "01J.17    open    1 min ago  shell  echo xxxxxxxxxxxx…xxxx; rm -rf data",
+                "01J.17    open    1 min ago  shell  echo xxxxxxxxxxxx…xxx; rm -rf data",
             ]
         );
     }
@@ -242,8 +246,10 @@ mod tests {
     #[test]
     fn each_question_has_its_answer() {
         let mut asked = approval("{}");
-        assert!(next_command(&asked).starts_with("stepwell approve 01J.17 "));
+        let deny = "stepwell deny 01J.17 --reason TEXT";
+        assert_eq!(next_commands(&asked), ["stepwell approve 01J.17", deny]);
         asked.question = WHAT_HAPPENED.into();
-        assert!(next_command(&asked).starts_with("stepwell resolve 01J.17 "));
+        let all = next_commands(&asked);
+        assert!(all.len() == 3 && all.iter().all(|it| it.starts_with("stepwell resolve 01J.17 ")));
     }
 }

@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_shown_as_it_is() {
         says("plan_changed", r#"{"a":1}"#, r#"{"a":1}"#);
-        says("tool_finished", "no json", "call  , 0 ms");
+        says("tool_finished", "no json", "call , 0 ms");
     }
 
     #[test]

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(
             workers(&[worker], 61_000, None, Paint::NONE),
             [
-                "WORKER         RUNNING  CONNECTED  SEEN     TOOLS",
+                "WORKER        RUNNING  CONNECTED  SEEN     TOOLS",
                 "local   1/4 (leaving)  1 min ago  1 s ago  shell",
             ]
         );

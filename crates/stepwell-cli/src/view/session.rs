@@ -81,17 +81,17 @@ pub(crate) fn line(session: &Session, paint: Paint) -> String {
     format!("{line}  {}", brief(&session.explain))
 }
 
-/// What a person can do to move it on; `None` when nothing is needed.
-pub(crate) fn next_command(session: &Session, response: &GetSessionResponse) -> Option<String> {
+/// What a person can do to move it on, one way a line; empty when nothing is needed.
+pub(crate) fn next_commands(session: &Session, response: &GetSessionResponse) -> Vec<String> {
     let id = brief(&session.session_id);
     if let Some(approval) = response.open_approvals.first() {
-        return Some(approval::next_command(approval));
+        return approval::next_commands(approval);
     }
     match session.status() {
-        SessionStatus::WaitingInput => Some(format!("stepwell send {id} TEXT")),
-        SessionStatus::Paused => Some(format!("stepwell resume {id}")),
-        SessionStatus::Quarantined => Some(format!("stepwell events {id}")),
-        _ => None,
+        SessionStatus::WaitingInput => vec![format!("stepwell send {id} TEXT")],
+        SessionStatus::Paused => vec![format!("stepwell resume {id}")],
+        SessionStatus::Quarantined => vec![format!("stepwell events {id}")],
+        _ => Vec::new(),
     }
 }
 
@@ -128,7 +128,9 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
         }
     };
     field("why", brief(&session.explain));
-    field("next", next_command(session, response).unwrap_or_default());
+    for (place, command) in next_commands(session, response).into_iter().enumerate() {
+        field(if place == 0 { "next" } else { "  or" }, command);
+    }
     field("agent", agent(session));
     field("progress", progress(session));
     field("tokens", tokens(session));
@@ -299,7 +301,9 @@ mod tests {
             format!(
                 "{ID}  waiting_approval\nFix the failing test\n\nwhy       waits for approval 17\n"
             ),
-            format!("next      stepwell approve {ID}.17\n"),
+            format!(
+                "next      stepwell approve {ID}.17\n  or      stepwell deny {ID}.17 --reason TEXT\n"
+            ),
             "agent     coder v2\nprogress  3 steps, 17 events\n".to_owned(),
             "tokens    12,345 in, 8,000 of them cached; 456 out\n".to_owned(),
             "created   1970-01-01 00:00:01 UTC (4 min ago)\n".to_owned(),
@@ -316,12 +320,12 @@ mod tests {
     fn what_to_do_next_follows_from_the_state() {
         let none = GetSessionResponse::default();
         for (status, command) in [
-            (SessionStatus::WaitingInput, Some(format!("stepwell send {ID} TEXT"))),
-            (SessionStatus::Paused, Some(format!("stepwell resume {ID}"))),
-            (SessionStatus::Thinking, None),
-            (SessionStatus::Completed, None),
+            (SessionStatus::WaitingInput, vec![format!("stepwell send {ID} TEXT")]),
+            (SessionStatus::Paused, vec![format!("stepwell resume {ID}")]),
+            (SessionStatus::Thinking, Vec::new()),
+            (SessionStatus::Completed, Vec::new()),
         ] {
-            assert_eq!(next_command(&session(status), &none), command);
+            assert_eq!(next_commands(&session(status), &none), command);
         }
     }
 }

@@ -102,10 +102,7 @@ fn an_approval_expires() {
     );
     assert_eq!(world.when(Input::Wake), ["timer_fired", "tool_refused", "model_requested"]);
     assert_eq!(world.refused(approve()), Reject::ApprovalExpired { approval_id });
-    assert_eq!(
-        world.observations(),
-        ["Not run: nobody decided in time whether it may run"]
-    );
+    assert_eq!(world.observations(), ["Not run: nobody decided in time whether it may run"]);
 }
 
 #[test]
@@ -253,10 +250,7 @@ fn a_denial_is_an_observation_with_name_and_reason() {
     };
     let events = world.when(Input::Decide(deny));
     assert_eq!(events, ["approval_decided", "tool_refused", "model_requested"]);
-    assert_eq!(
-        world.observations(),
-        ["Not run: ada denied this call: order 771 was refunded"]
-    );
+    assert_eq!(world.observations(), ["Not run: ada denied this call: order 771 was refunded"]);
     let refused = world.events.iter().find_map(|event| match &event.body {
         EventBody::ToolRefused(it) => Some(it.reason),
         _ => None,
@@ -270,8 +264,7 @@ fn an_approval_for_the_session_covers_later_calls_of_the_tool_only() {
     world.decided(ApprovalDecision::ApproveForSession);
     world.reserve(id(1, 1));
     world.done(id(1, 1), "shipped");
-    let events =
-        world.calls(&[("ship", r#"{"order":772}"#), ("shell", r#"{"command":"make"}"#)]);
+    let events = world.calls(&[("ship", r#"{"order":772}"#), ("shell", r#"{"command":"make"}"#)]);
     assert_eq!(events, ["model_replied", "tool_scheduled", "approval_requested"]);
     let forbidden = [("ship", r#"{"note":"forbidden"}"#)];
     world.decided(ApprovalDecision::Deny);

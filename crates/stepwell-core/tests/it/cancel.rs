@@ -74,7 +74,10 @@ fn a_tool_that_ignores_the_cancel_reports_late() {
     assert!(world.after(CANCEL_GRACE_MS - 1).when(Input::Wake).is_empty());
     assert_eq!(world.after(1).when(Input::Wake), ["timer_fired", "session_finished"]);
     let prompt = world.state.prompt.clone();
-    assert_eq!(world.after(20_000).when(report(id(1, 1), 1, ToolOutcome::Ok, "x")), ["tool_finished"]);
+    assert_eq!(
+        world.after(20_000).when(report(id(1, 1), 1, ToolOutcome::Ok, "x")),
+        ["tool_finished"]
+    );
     let EventBody::ToolFinished(late) = world.last() else { panic!() };
     assert!(late.late);
     assert_eq!(world.state.prompt, prompt, "the model never sees it");

@@ -100,7 +100,8 @@ fn model_events_fit_the_open_request() {
 #[test]
 fn call_ids_are_those_of_the_reply() {
     let world = World::new();
-    for ids in [vec![id(1, 2)], vec![id(2, 1)], vec![id(1, 1), id(1, 1)], vec![id(1, 1), id(1, 3)]] {
+    for ids in [vec![id(1, 2)], vec![id(2, 1)], vec![id(1, 1), id(1, 1)], vec![id(1, 1), id(1, 3)]]
+    {
         let calls = ids
             .into_iter()
             .map(|call_id| {
@@ -117,11 +118,8 @@ fn call_ids_are_those_of_the_reply() {
 #[test]
 fn tool_events_fit_the_call() {
     let world = World::acting(&[("find", "{}"), ("ship", "{}")]);
-    let scheduled = |index, attempt| ToolScheduled {
-        call_id: id(1, index),
-        attempt,
-        approval_id: None,
-    };
+    let scheduled =
+        |index, attempt| ToolScheduled { call_id: id(1, index), attempt, approval_id: None };
     damaged(&world, scheduled(1, 2));
     damaged(&world, scheduled(2, 1));
     damaged(&world, scheduled(3, 1));
@@ -140,11 +138,8 @@ fn tool_events_fit_the_call() {
     let lost =
         ToolLost { call_id: id(1, 2), attempt: 0, reason: String::new(), never_started: false };
     damaged(&world, lost);
-    let refused = ToolRefused {
-        call_id: id(1, 1),
-        reason: RefusalReason::Denied,
-        message: String::new(),
-    };
+    let refused =
+        ToolRefused { call_id: id(1, 1), reason: RefusalReason::Denied, message: String::new() };
     damaged(&world, refused);
 }
 
@@ -210,8 +205,7 @@ fn timer_and_message_events_fit_the_state() {
 /// A payload that was left in the blob table: the reader forgot to attach it.
 #[test]
 fn detached_payloads_are_refused() {
-    let detached =
-        || Text::Detached(BlobRef { blob: "ab".into(), bytes: 9, preview: "x".into() });
+    let detached = || Text::Detached(BlobRef { blob: "ab".into(), bytes: 9, preview: "x".into() });
     let reason = "a payload was left in the blob table";
     let mut created = session_created(crate::world::agent());
     created.task = detached();

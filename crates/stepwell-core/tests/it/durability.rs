@@ -107,7 +107,9 @@ fn a_replayed_request_equals_the_live_one() {
 /// du21: what a store must keep is kept by the stored form.
 #[test]
 fn odd_payloads_survive_the_stored_form() {
-    for text in ["W\u{0}s\u{0}", "\u{fffd}", "\u{2028}\u{202e}\u{feff}", "2512292042121000001", "😀"] {
+    for text in
+        ["W\u{0}s\u{0}", "\u{fffd}", "\u{2028}\u{202e}\u{feff}", "2512292042121000001", "😀"]
+    {
         let mut world = World::acting(&[("find", r#"{"box":2512292042121000001}"#)]);
         world.done(id(1, 1), text);
         let stored: Vec<String> =

@@ -42,15 +42,15 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
     let mut bare = agent();
     bare.tools.clear();
     bare.approval_rules.clear();
-    let finished = |outcome, limit, reason: &str| SessionFinished {
-        outcome,
-        reason: reason.into(),
-        limit,
-    };
+    let finished =
+        |outcome, limit, reason: &str| SessionFinished { outcome, reason: reason.into(), limit };
     vec![
         ("bare", session_created(bare).into()),
         ("full", full.into()),
-        ("bare", MessageReceived { content: Text::from("hi"), answers: None, client_key: None }.into()),
+        (
+            "bare",
+            MessageReceived { content: Text::from("hi"), answers: None, client_key: None }.into(),
+        ),
         (
             "full",
             MessageReceived {
@@ -135,12 +135,8 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
 
 fn tool_samples() -> Vec<(&'static str, EventBody)> {
     let scheduled = ToolScheduled { call_id: id(1, 1), attempt: 1, approval_id: None };
-    let dispatched = ToolDispatched {
-        call_id: id(1, 1),
-        attempt: 1,
-        worker: "w1".into(),
-        approval_id: None,
-    };
+    let dispatched =
+        ToolDispatched { call_id: id(1, 1), attempt: 1, worker: "w1".into(), approval_id: None };
     let finished = ToolFinished {
         call_id: id(1, 1),
         attempt: 1,

@@ -74,10 +74,7 @@ fn the_same_key_is_taken_once() {
     world.done(id(1, 1), "x");
     world.answer("done");
     assert!(world.when(keyed("one", "k1")).is_empty(), "after the end, too: it was taken");
-    assert_eq!(
-        world.refused(keyed("three", "k3")),
-        Reject::Finished { status: Status::Completed }
-    );
+    assert_eq!(world.refused(keyed("three", "k3")), Reject::Finished { status: Status::Completed });
 }
 
 #[test]

@@ -215,10 +215,7 @@ fn a_loss_in_a_paused_session_starts_nothing() {
     assert_eq!(world.decided(ApprovalDecision::DidNotHappen), ["approval_decided"]);
     assert_eq!(world.pending(), []);
     let events = world.when(resume());
-    assert_eq!(
-        events,
-        ["resume_requested", "tool_scheduled", "tool_scheduled", "tool_scheduled"]
-    );
+    assert_eq!(events, ["resume_requested", "tool_scheduled", "tool_scheduled", "tool_scheduled"]);
 }
 
 #[test]

@@ -22,8 +22,13 @@ fn a_session_begins_by_asking_the_model() {
 
 #[test]
 fn nothing_but_a_creation_begins_a_session() {
-    let inputs =
-        [Input::Wake, pause(), crate::world::cancel(), crate::world::message("hi"), reserved(id(1, 1), 1)];
+    let inputs = [
+        Input::Wake,
+        pause(),
+        crate::world::cancel(),
+        crate::world::message("hi"),
+        reserved(id(1, 1), 1),
+    ];
     for input in inputs {
         assert_eq!(World::empty().refused(input), Reject::NotFound);
     }

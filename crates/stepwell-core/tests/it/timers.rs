@@ -114,8 +114,7 @@ fn odd_waits_are_refused_or_sane() {
 
 #[test]
 fn only_what_is_due_fires() {
-    let mut world =
-        World::acting(&[("sleep", r#"{"seconds":1}"#), ("sleep", r#"{"seconds":2}"#)]);
+    let mut world = World::acting(&[("sleep", r#"{"seconds":1}"#), ("sleep", r#"{"seconds":2}"#)]);
     assert_eq!(world.state.next_due(), Some(TimestampMs(world.now + 1_000)));
     assert_eq!(world.after(1_500).when(Input::Wake), ["timer_fired"]);
     assert_eq!(world.after(500).when(Input::Wake), ["timer_fired", "model_requested"]);

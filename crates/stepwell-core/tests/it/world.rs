@@ -50,10 +50,8 @@ fn rule(tool: &str, verdict: Rule) -> ApprovalRule {
 /// `find` reads, `put` is idempotent, `pay` writes unasked, `ship` and `shell` ask, `erase` is
 /// forbidden, and so is `ship` with the note `forbidden`.
 pub(crate) fn agent() -> Agent {
-    let commands = |rule: ApprovalRule, command: &str| ApprovalRule {
-        commands: vec![command.into()],
-        ..rule
-    };
+    let commands =
+        |rule: ApprovalRule, command: &str| ApprovalRule { commands: vec![command.into()], ..rule };
     let forbidden = ArgumentPattern { name: "note".into(), pattern: "forbidden*".into() };
     Agent {
         name: "tester".into(),
@@ -126,8 +124,7 @@ pub(crate) fn wants(tool: &str, arguments: &str) -> ToolCall {
 }
 
 pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>) -> ModelReplied {
-    let finish_reason =
-        if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     ModelReplied {
         step,
         attempt,

@@ -171,7 +171,7 @@ async fn a_place_of_a_worker_that_is_gone_starts_nothing() {
     let worker = RawWorker::join(&world.url(), hello("w", "1")).await.unwrap();
     worker.credit(1).await;
     let slot = world.reserve(&request("a", 1)).await;
-    drop(worker);
+    broken(&world, worker).await;
     let ended = world.run_on(slot, request("a", 1)).end().await;
     assert!(matches!(ended, ToolReport::NeverStarted { .. }), "{ended:?}");
 }
@@ -208,7 +208,7 @@ async fn a_worker_that_does_not_read_is_not_waited_for() {
     worker.credit(4).await;
     let mut request = request("a", 1);
     // More than the stream's window takes.
-    request.arguments = format!("{{\"a\":\"{}\"}}", "x".repeat(3_000_000));
+    request.arguments = format!("{{\"a\":\"{}\"}}", "x".repeat(20_000_000));
     let running = world.run(request).await;
     // It speaks, but what it says is not heard before it reads.
     let reason = worker.beating(SHORT / 10, running.lost()).await;

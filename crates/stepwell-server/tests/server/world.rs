@@ -37,8 +37,6 @@ pub(crate) enum Turn {
     Say(&'static [&'static str]),
     /// A call.
     Call(&'static str, &'static str),
-    /// Nothing, until the request is dropped.
-    Hang,
 }
 
 struct Script(Mutex<VecDeque<Turn>>);
@@ -74,7 +72,6 @@ impl ModelPort for Script {
                 let (name, arguments) = (name.into(), arguments.into());
                 answer.tool_calls.push(WireToolCall { id: "w1".into(), name, arguments });
             }
-            Some(Turn::Hang) => std::future::pending::<()>().await,
             None => {
                 return Err(ModelFailure {
                     endpoint: "script".into(),

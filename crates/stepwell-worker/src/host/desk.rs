@@ -234,7 +234,8 @@ impl Desk {
     /// or took too long.
     pub(super) fn is_done(&self) -> bool {
         self.leaving.as_ref().is_some_and(|leaving| {
-            let has_ended = self.jobs.is_empty() && self.ledger.unacknowledged().is_empty();
+            // A place can be free before the news of its call was taken in.
+            let has_ended = self.jobs.is_empty() && !self.ledger.holds_any();
             has_ended || Instant::now() >= leaving.give_up_at
         })
     }

@@ -214,6 +214,14 @@ impl Ledger {
         held.collect()
     }
 
+    /// Whether there is any call of which the server must hear.
+    pub(super) fn holds_any(&self) -> bool {
+        self.entries.values().any(|entry| match entry {
+            Entry::Running { .. } => true,
+            Entry::Ended { is_acknowledged, .. } => !is_acknowledged,
+        })
+    }
+
     /// Ended calls whose report the server may not have, in the order of their ends.
     pub(super) fn unacknowledged(&self) -> Vec<Key> {
         self.ended.iter().filter(|key| self.is_unacknowledged(key)).cloned().collect()
