@@ -9,12 +9,14 @@ use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Status, TimeoutExpired};
 
 /// How long a connection may take to stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest message that is taken: a page of events with whole payloads.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long an answer may take; a stream has to begin in this time.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that is not used is checked this often, so that a dead one is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
@@ -111,6 +113,7 @@ pub(crate) fn endpoint(server: &str, timeout: Duration) -> Result<Endpoint, Refu
     }
     endpoint
         .connect_timeout(timeout)
+        .timeout(ANSWER_TIMEOUT)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .user_agent(concat!("stepwell/", env!("CARGO_PKG_VERSION")))
         .map_err(|error| wrong(&error.to_string()))
@@ -130,6 +133,9 @@ fn no_connection(server: &str, error: &(dyn Error + 'static)) -> Refusal {
 
 /// What went wrong with a connection, in a few words.
 fn reason(error: &(dyn Error + 'static)) -> String {
+    if find::<TimeoutExpired>(error).is_some() {
+        return "it did not answer in time".into();
+    }
     if let Some(error) = find::<io::Error>(error) {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => return "connection refused".into(),
@@ -183,8 +189,7 @@ pub(crate) fn refusal(server: &str, status: &Status) -> Refusal {
 
 fn broken(server: &str, reason: &str) -> String {
     format!(
-        "no answer from {server} ({reason}): it may have been stopped, or it is no Stepwell server; \
-         `stepwell doctor` tells more"
+        "no answer from {server} ({reason}): it may have been stopped, or it is no Stepwell server"
     )
 }
 

@@ -80,6 +80,11 @@ impl Paint {
     }
 }
 
+/// For terminals that do not tell their size.
+fn columns_of_environment() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}
+
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
@@ -108,7 +113,8 @@ impl Out {
     pub(crate) fn new(is_json: bool, when: ColorWhen) -> Self {
         let stdout_is_terminal = io::stdout().is_terminal();
         let stderr_is_terminal = io::stderr().is_terminal();
-        let width = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+        let size = console::Term::stdout().size_checked();
+        let width = size.map(|(_, columns)| usize::from(columns)).or_else(columns_of_environment);
         Self {
             is_json,
             paint: Paint::choose(when, stdout_is_terminal),
@@ -173,8 +179,21 @@ pub(crate) fn report_error(when: ColorWhen, error: &anyhow::Error) {
             text.push_str(&cause);
         }
     }
+    let text = without_numbers(&text);
     let text = view::visible::block(&text, view::visible::Care::Prose, Paint::NONE);
     let _ = writeln!(io::stderr().lock(), "{}: {text}", paint.tone(Tone::Bad, "error"));
+}
+
+/// Without the numbers of the system, ` (os error 2)`: its words say the same.
+fn without_numbers(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        kept.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    kept.push_str(rest);
+    kept
 }
 
 #[cfg(test)]
@@ -186,6 +205,17 @@ mod tests {
         assert_eq!(Paint::choose(ColorWhen::Auto, false), Paint::NONE);
         assert_eq!(Paint::choose(ColorWhen::Never, true), Paint::NONE);
         assert!(Paint::choose(ColorWhen::Always, false).is_on);
+    }
+
+    #[test]
+    fn errors_have_words_and_no_numbers() {
+        for (text, words) in [
+            ("cannot open x: No such file (os error 2)", "cannot open x: No such file"),
+            ("a (os error 2): b (os error 13)", "a: b"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(without_numbers(text), words);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Signs of life on stderr while something takes long; nothing when nobody watches.
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,6 +21,11 @@ impl Spinner {
     /// Nothing is shown until [`Spinner::say`].
     pub(crate) fn new(out: Out) -> Self {
         Self { bar: None, is_watched: out.is_watched }
+    }
+
+    /// The same, for whoever does not know whether somebody watches.
+    pub(crate) fn for_stderr() -> Self {
+        Self { bar: None, is_watched: io::stderr().is_terminal() }
     }
 
     /// Shows `words` until something else is written.

@@ -13,6 +13,7 @@ use crate::event::{
     ToolLost, ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
+use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::repeat::{forget_actions, note_actions};
 use crate::state::{Call, CallStatus, ClosedApproval, Origin, Phase, SessionState, Stop};
@@ -459,17 +460,28 @@ fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     Ok(!inbox.is_empty())
 }
 
+/// Whether a worker may have the call, so that a report on it may come.
+fn may_report(state: &SessionState, call: &Call) -> bool {
+    match &call.status {
+        CallStatus::Scheduled => may_repeat(state, call),
+        CallStatus::Dispatched { .. }
+        | CallStatus::Lost { .. }
+        | CallStatus::AwaitingRetry
+        | CallStatus::AwaitingOutcome => true,
+        CallStatus::Proposed
+        | CallStatus::AwaitingApproval
+        | CallStatus::Approved
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::AwaitingAnswer
+        | CallStatus::Sleeping
+        | CallStatus::Settled { .. } => false,
+    }
+}
+
 /// The session goes no further: what still runs may only report late.
 fn end(state: &mut SessionState) {
     for (call_id, call) in core::mem::take(&mut state.calls) {
-        let was_started = matches!(
-            call.status,
-            CallStatus::Scheduled
-                | CallStatus::Dispatched { .. }
-                | CallStatus::Lost { .. }
-                | CallStatus::AwaitingOutcome
-        );
-        if was_started {
+        if may_report(state, &call) {
             state.given_up.insert(call_id, call.attempt);
         }
     }

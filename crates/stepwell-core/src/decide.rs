@@ -20,7 +20,7 @@ use crate::event::{
 use crate::follow::next_decision;
 use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
 use crate::json::JsonText;
-use crate::pending::{Command, pending};
+use crate::pending::{Command, may_repeat, pending};
 use crate::state::{CallStatus, Phase, SessionState, Status};
 use crate::text::Text;
 
@@ -305,10 +305,7 @@ fn accept(state: &SessionState, input: Input, now: TimestampMs) -> Result<Accept
             accept_dispatch(state, call_id, attempt, worker)
         }
         (_, Input::ToolFinished { report, worker }) => accept_report(state, report, worker),
-        (_, Input::ToolLost(lost)) => {
-            expect_running(state, lost.call_id, lost.attempt)?;
-            Ok(one(lost, Actor::Engine))
-        }
+        (_, Input::ToolLost(lost)) => accept_loss(state, lost),
         (_, Input::Decide(verdict)) => crate::approve::accept(state, verdict, now),
         (_, Input::Message { content, answers, client_key, by }) => {
             accept_message(state, MessageReceived { content, answers, client_key }, by)
@@ -398,7 +395,8 @@ fn accept_report(
     let runs = state
         .calls
         .get(&call_id)
-        .is_some_and(|call| call.attempt == attempt && is_running(&call.status));
+        .is_some_and(|call| call.attempt == attempt && is_running(&call.status))
+        && !is_unstarted(state, call_id);
     report.late = !runs;
     if report.late && state.given_up.get(&call_id) != Some(&attempt) {
         return Err(Reject::NotRunning { call_id, attempt });
@@ -406,12 +404,25 @@ fn accept_report(
     Ok(one(report, Actor::Worker(worker)))
 }
 
-fn expect_running(state: &SessionState, call_id: CallId, attempt: u32) -> Result<(), Reject> {
+fn accept_loss(state: &SessionState, mut lost: ToolLost) -> Result<Accepted, Reject> {
+    let (call_id, attempt) = (lost.call_id, lost.attempt);
     let runs = state.calls.get(&call_id).is_some_and(|call| {
         call.attempt == attempt
             && matches!(call.status, CallStatus::Scheduled | CallStatus::Dispatched { .. })
     });
-    if runs { Ok(()) } else { Err(Reject::NotRunning { call_id, attempt }) }
+    if !runs {
+        return Err(Reject::NotRunning { call_id, attempt });
+    }
+    lost.never_started |= is_unstarted(state, call_id);
+    Ok(one(lost, Actor::Engine))
+}
+
+/// A call that must not run twice and was not dispatched has not begun, whatever anybody says.
+fn is_unstarted(state: &SessionState, call_id: CallId) -> bool {
+    state
+        .calls
+        .get(&call_id)
+        .is_some_and(|call| call.status == CallStatus::Scheduled && !may_repeat(state, call))
 }
 
 fn accept_message(

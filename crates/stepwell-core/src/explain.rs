@@ -41,13 +41,17 @@ fn who(stop: &Stop) -> String {
     }
 }
 
+fn steps(count: u32) -> String {
+    if count == 1 { "1 step".to_string() } else { format!("{count} steps") }
+}
+
 fn nth(attempt: u32) -> String {
     if attempt > 1 { format!(", attempt {attempt}") } else { String::new() }
 }
 
 fn finished(state: &SessionState, outcome: Outcome, limit: Option<LimitKind>) -> String {
     match (outcome, limit) {
-        (Outcome::Completed, _) => format!("completed in {} steps", state.step),
+        (Outcome::Completed, _) => format!("completed in {}", steps(state.step)),
         (Outcome::Failed, _) => format!("failed: {}", state.end_reason),
         (Outcome::Cancelled, _) => match &state.cancelled {
             Some(stop) => format!("cancelled by {}", who(stop)),
@@ -55,7 +59,7 @@ fn finished(state: &SessionState, outcome: Outcome, limit: Option<LimitKind>) ->
         },
         (Outcome::LimitReached, Some(limit)) => {
             let (limit, reason) = (limit.as_str(), &state.end_reason);
-            format!("ended by its limit `{limit}` after {} steps: {reason}", state.step)
+            format!("ended by its limit `{limit}` after {}: {reason}", steps(state.step))
         }
         (Outcome::LimitReached, None) => "ended by a limit".to_string(),
     }
@@ -67,7 +71,9 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
         None => "the model could not be asked".to_string(),
     };
     match state.timers.get(&Timer::ModelRetry) {
-        Some(due_at) => format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc()),
+        Some(due_at) => {
+            format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc())
+        }
         None => format!("asks the model again (attempt {attempt}): {cause}"),
     }
 }
@@ -95,6 +101,7 @@ fn acting(state: &SessionState) -> String {
             }
         }
         CallStatus::AwaitingAnswer => format!("{what} waits for an answer: stepwell send"),
+        CallStatus::Scheduled if !state.works_on(call) => format!("{what} has not started"),
         CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
         CallStatus::Dispatched { worker } => format!("{what} runs on worker {worker}"),
         CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {

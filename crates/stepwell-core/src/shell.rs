@@ -23,6 +23,9 @@ use wrapper::Wrapper;
 /// How deep texts within texts (`sh -c "sh -c .."`) are followed before they count as a fit.
 const TEXT_DEPTH_MAX: usize = 8;
 
+/// What `xargs`, `find` and `parallel` replace by what they read, which nobody knows.
+const PLACEHOLDER: &str = "{}";
+
 /// Whether every part of `command` fits one of `rules` and nothing in it writes, substitutes or
 /// evaluates. When in doubt: no.
 ///
@@ -113,7 +116,7 @@ impl Search<'_> {
             }
             if word.is_assignment {
                 open.push(at + 1);
-            } else if word.is_expanded || self.fits(word, rest) {
+            } else if word.is_expanded || word.text == PLACEHOLDER || self.fits(word, rest) {
                 return true;
             } else {
                 let wrapper = Wrapper::of(base_name(&word.text));
@@ -153,16 +156,16 @@ impl Search<'_> {
     }
 
     fn shell_runs(&mut self, rest: &[Word]) -> bool {
-        let is_option = |it: &Word| it.text.starts_with(['-', '+']);
-        let has_text = rest.iter().any(|it| {
-            it.text.starts_with('-') && !it.text.starts_with("--") && it.text.contains(['c', 's'])
-        });
+        let has_option = |letter: char| {
+            let is_it = |it: &Word| it.text.starts_with('-') && it.text.contains(letter);
+            rest.iter().filter(|it| !it.text.starts_with("--")).any(is_it)
+        };
+        let has_operand = rest.iter().any(|it| !it.text.starts_with(['-', '+']));
         // Without a text and without a file it runs what it reads, which nobody knows.
-        let has_file = rest.iter().any(|it| !is_option(it));
-        if !has_text {
-            return !has_file;
+        if !has_operand || has_option('s') {
+            return true;
         }
-        !has_file || rest.iter().any(|it| it.is_expanded || self.text(&it.text))
+        has_option('c') && rest.iter().any(|it| it.is_expanded || self.text(&it.text))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::event::{
 };
 use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
 use crate::json::JsonText;
+use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::text::Text;
 
@@ -374,11 +375,29 @@ impl SessionState {
         }
     }
 
+    /// Whether a call runs or may start now. In a pause only what may have started goes on.
+    pub(crate) fn works_on(&self, call: &Call) -> bool {
+        match &call.status {
+            CallStatus::Scheduled => self.paused.is_none() || may_repeat(self, call),
+            CallStatus::Dispatched { .. } => true,
+            CallStatus::Proposed
+            | CallStatus::AwaitingApproval
+            | CallStatus::Approved
+            | CallStatus::TurnedDown { .. }
+            | CallStatus::Lost { .. }
+            | CallStatus::AwaitingRetry
+            | CallStatus::AwaitingOutcome
+            | CallStatus::AwaitingAnswer
+            | CallStatus::Sleeping
+            | CallStatus::Settled { .. } => false,
+        }
+    }
+
     /// The most urgent thing among the open calls: a running tool, then what only a person can move.
     fn acting_status(&self) -> Status {
         let any =
             |wanted: fn(&CallStatus) -> bool| self.calls.values().any(|call| wanted(&call.status));
-        if any(|it| matches!(it, CallStatus::Dispatched { .. } | CallStatus::Scheduled)) {
+        if self.calls.values().any(|call| self.works_on(call)) {
             Status::ExecutingTools
         } else if any(|it| matches!(it, CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome))
         {

@@ -15,8 +15,9 @@ use crate::mailbox::{Letter, Origin};
 /// Letters that were decided, and what follows from all of them.
 pub(crate) struct Draft {
     pub(crate) letters: Vec<Letter>,
-    /// Whether each changed something.
-    pub(crate) changes: Vec<bool>,
+    /// What each is to be told once the draft is durable: whether it changed something, or why it is
+    /// refused. Not before, because what it is judged by is not a fact yet.
+    verdicts: Vec<Result<bool, Reject>>,
     pub(crate) events: Vec<Event>,
     pub(crate) after: Box<SessionState>,
 }
@@ -28,10 +29,36 @@ impl Draft {
             letter.answer(Err(error()));
         }
     }
+
+    /// It is durable: `settle` takes the new state over and gives a look at it, then everyone is told.
+    pub(crate) fn commit<'a>(
+        self,
+        session_id: SessionId,
+        settle: impl FnOnce(SessionState) -> &'a SessionState,
+    ) {
+        let state = settle(*self.after);
+        answer(session_id, state, self.letters.into_iter().zip(self.verdicts));
+    }
 }
 
-/// Decides all letters. Those that are refused are answered at once, and all of them when no event
-/// follows from any; then there is no draft.
+fn answer(
+    session_id: SessionId,
+    state: &SessionState,
+    letters: impl Iterator<Item = (Letter, Result<bool, Reject>)>,
+) {
+    let row = session_row(session_id, state);
+    for (letter, verdict) in letters {
+        let result = match (verdict, &row) {
+            (Err(reject), _) => Err(reject.into()),
+            (Ok(changed), Some(row)) => Ok(Submitted { row: row.clone(), changed }),
+            (Ok(_), None) => Err(EngineError::NotFound { session_id }),
+        };
+        letter.answer(result);
+    }
+}
+
+/// Decides all letters one after the other. When no event follows from any, all are answered at once
+/// and there is no draft.
 ///
 /// # Errors
 /// Why the session cannot go on: the engine owes it an input that its rules cannot take.
@@ -42,47 +69,37 @@ pub(crate) fn draft(
     now: TimestampMs,
 ) -> Result<Option<Draft>, String> {
     let mut after: Option<SessionState> = None;
-    let (mut decided, mut changes, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut verdicts, mut events) = (Vec::with_capacity(letters.len()), Vec::new());
     let mut bug = None;
-    for letter in letters {
-        let now_is = after.as_ref().unwrap_or(state);
-        if let Some(call_id) = stale_start(&letter) {
-            letter.answer(Err(Reject::MayNotStart { call_id }.into()));
-            continue;
-        }
-        match decide_safely(now_is, letter.input.clone(), now) {
-            Ok(decision) => {
-                changes.push(!decision.events.is_empty());
-                events.extend(decision.events);
-                decided.push(letter);
-                after = Some(decision.state);
-            }
-            Err(reject) => {
-                if let Reject::Internal(_) | Reject::Endless = reject {
-                    tracing::error!(session = %session_id, %reject, "a bug in the engine");
-                    if letter.origin.is_owed() {
-                        bug = Some(reject.to_string());
-                    }
-                }
-                letter.answer(Err(reject.into()));
+    for letter in &letters {
+        let verdict = match stale_start(letter) {
+            Some(call_id) => Err(Reject::MayNotStart { call_id }),
+            None => decide_safely(after.as_ref().unwrap_or(state), letter.input.clone(), now),
+        };
+        verdicts.push(verdict.map(|decision| {
+            let changed = !decision.events.is_empty();
+            events.extend(decision.events);
+            after = Some(decision.state);
+            changed
+        }));
+        if let Some(Err(reject @ (Reject::Internal(_) | Reject::Endless))) = verdicts.last() {
+            tracing::error!(session = %session_id, %reject, "a bug in the engine");
+            if letter.origin.is_owed() {
+                bug = Some(reject.to_string());
             }
         }
     }
     if let Some(reason) = bug {
-        let unknown = || EngineError::Quarantined { session_id, reason: reason.clone() };
-        decided.into_iter().for_each(|letter| letter.answer(Err(unknown())));
+        let unusable = || EngineError::Quarantined { session_id, reason: reason.clone() };
+        letters.into_iter().for_each(|letter| letter.answer(Err(unusable())));
         return Err(reason);
     }
     match after {
         Some(after) if !events.is_empty() => {
-            Ok(Some(Draft { letters: decided, changes, events, after: Box::new(after) }))
+            Ok(Some(Draft { letters, verdicts, events, after: Box::new(after) }))
         }
         Some(_) | None => {
-            let row = session_row(session_id, state);
-            for letter in decided {
-                let submitted = row.clone().map(|row| Submitted { row, changed: false });
-                letter.answer(submitted.ok_or(EngineError::NotFound { session_id }));
-            }
+            answer(session_id, state, letters.into_iter().zip(verdicts));
             Ok(None)
         }
     }

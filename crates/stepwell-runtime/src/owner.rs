@@ -16,14 +16,13 @@ use std::time::Duration;
 
 use stepwell_core::pending::needs_owner;
 use stepwell_core::state::STATE_VERSION;
-use stepwell_core::summary::session_row;
 use stepwell_core::{Input, SessionId, SessionState, pending};
 use stepwell_ports::{AppendError, Claim, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::draft::{Draft, draft};
 use crate::effects::Effects;
-use crate::engine::{Engine, Submitted, append_of};
+use crate::engine::{Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{is_worth_caching, load, refresh};
 use crate::mailbox::{Letter, Mailbox, Origin, Post};
@@ -295,15 +294,13 @@ impl Owner {
 
     /// The append is durable: take the new state, carry out what is owed, answer.
     fn commit(&mut self, drafted: Draft) {
-        self.state = *drafted.after;
-        self.owes = false;
-        self.mailbox.set_blocked(None);
-        self.moved();
-        if let Some(row) = session_row(self.session_id, &self.state) {
-            for (letter, changed) in drafted.letters.into_iter().zip(drafted.changes) {
-                letter.answer(Ok(Submitted { row: row.clone(), changed }));
-            }
-        }
+        drafted.commit(self.session_id, |after| {
+            self.state = after;
+            self.owes = false;
+            self.mailbox.set_blocked(None);
+            self.moved();
+            &self.state
+        });
     }
 
     /// The state is another one, and durable.

@@ -8,8 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stepwell_core::{SessionId, TimestampMs};
-use stepwell_ports::StoreError;
+use stepwell_core::{SessionId, Status, TimestampMs};
+use stepwell_ports::store::PAGE_ROWS_MAX;
+use stepwell_ports::{SessionFilter, StoreError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ struct Plans {
     has_backlog: bool,
     /// An owner left since the backlog was looked at.
     has_moved: bool,
+    /// A write that takes sessions over has failed: they may be this node's and in nobody's hands.
+    may_have_lost: bool,
 }
 
 impl Planner {
@@ -78,6 +81,10 @@ impl Planner {
     /// Whether others wait for a place already.
     pub(crate) fn is_queue(&self) -> bool {
         !self.plans().waiting.is_empty()
+    }
+
+    fn may_have_lost(&self) -> bool {
+        self.plans().may_have_lost
     }
 
     /// An owner left, and perhaps a place in memory is free.
@@ -178,7 +185,8 @@ fn is_due(engine: &Engine) -> bool {
 /// Gives places to sessions that wait for one, and owners to those that were left in doubt.
 fn revisit(engine: &Engine, now: Instant) {
     let planner = &engine.inner.planner;
-    for session_id in planner.plans().take_later(now) {
+    let later = planner.plans().take_later(now);
+    for session_id in later {
         if !engine.revisit(session_id, None) {
             // Its owner may believe in a state that is not the last one. Once it has left …
             planner.look_later(session_id);
@@ -230,6 +238,9 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
         plans.has_moved = false;
         plans.has_backlog = false;
     }
+    if inner.planner.may_have_lost() {
+        search(engine).await?;
+    }
     let live = live_nodes(engine, now).await?;
     loop {
         let room = inner.active.available_permits().min(BATCH);
@@ -238,7 +249,9 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
             return Ok(Pass::NoRoom);
         }
         // What is taken over is not found again, so a full batch of it needs no wait.
+        inner.planner.plans().may_have_lost = true;
         let claims = store.claim_due(node, &live, now, room).await?;
+        inner.planner.plans().may_have_lost = false;
         let is_full = claims.len() >= room;
         for claim in claims {
             engine.activate(claim);
@@ -259,6 +272,29 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
         inner.planner.plans().wake_by(at);
     }
     Ok(Pass::Done)
+}
+
+/// Looks for sessions with work to do that nobody works on, though they may be this node's.
+async fn search(engine: &Engine) -> Result<(), StoreError> {
+    let inner = &engine.inner;
+    let busy = SessionFilter {
+        statuses: vec![Status::Thinking, Status::ExecutingTools],
+        ..SessionFilter::default()
+    };
+    let mut page: Option<String> = None;
+    loop {
+        let found = inner.ports.store.sessions(&busy, page.as_deref(), PAGE_ROWS_MAX).await?;
+        for row in found.rows {
+            if !engine.live(row.session_id).in_memory {
+                inner.planner.wait_for_room(row.session_id);
+            }
+        }
+        page = found.next_page;
+        if page.is_none() {
+            inner.planner.plans().may_have_lost = false;
+            return Ok(());
+        }
+    }
 }
 
 /// Nodes that must be left their sessions.

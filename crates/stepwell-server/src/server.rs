@@ -175,16 +175,19 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
     let workers = api.gateway.service();
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(stepwell_proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(stepwell_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
     Ok(Routes::from(http::routes(api))
         .add_service(sessions)
         .add_service(approvals)
         .add_service(agents)
         .add_service(workers)
-        .add_service(reflection))
+        .add_service(reflection().build_v1()?)
+        // What older clients ask for.
+        .add_service(reflection().build_v1alpha()?))
 }
 
 /// Puts what the transport refuses into the words and codes of this API.

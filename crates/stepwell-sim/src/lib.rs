@@ -18,12 +18,14 @@
 
 pub mod agents;
 pub mod chance;
+pub mod check;
 pub mod clock;
 pub mod dice;
 pub mod fleet;
 pub mod gate;
 pub mod model;
 pub mod people;
+pub mod run;
 pub mod store;
 pub mod world;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use stepwell_core::codec::{attach, decode};
 use stepwell_core::event::Event;
-use stepwell_core::summary::SessionRow;
+use stepwell_core::summary::{ApprovalStatus, SessionRow};
 use stepwell_core::{Actor, Agent, Input, Seq, SessionId, SessionState, Status, Text, fold};
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::{Clock, SessionFilter, SessionInfo, Store};
+use stepwell_ports::{ApprovalFilter, Clock, SessionFilter, SessionInfo, Store};
 use stepwell_runtime::task::Tasks;
 use stepwell_runtime::{CreateSession, Engine, EngineError, EngineOptions, Ports, Submitted};
 use tokio_util::sync::CancellationToken;
@@ -207,6 +207,18 @@ impl World {
         }
     }
 
+    /// How many approvals of a session are listed as open.
+    ///
+    /// # Panics
+    /// Never: the store is in memory.
+    pub async fn open_approvals(&self, session_id: SessionId) -> usize {
+        let filter = ApprovalFilter {
+            statuses: vec![ApprovalStatus::Open],
+            session_id: Some(session_id),
+        };
+        self.store.approvals(&filter, None, 1_000).await.expect("memory").rows.len()
+    }
+
     /// Lets time pass until `is_so`, or says no after `ms_max`.
     pub async fn until_ms(&self, ms_max: u64, mut is_so: impl AsyncFnMut() -> bool) -> bool {
         let end = self.time.elapsed_ms() + ms_max;
@@ -240,17 +252,7 @@ impl Node {
     /// # Errors
     /// As [`Engine::create`].
     pub async fn create(&self, agent: &Agent) -> Result<SessionId, EngineError> {
-        let create = CreateSession {
-            agent: agent.clone(),
-            task: Text::from("Do it."),
-            title: String::new(),
-            labels: Vec::new(),
-            workspace: String::new(),
-            client_key: None,
-            request_digest: String::new(),
-            by: person("ann"),
-        };
-        self.engine.create(create).await.map(|it| it.session_id)
+        self.engine.create(create(agent)).await.map(|it| it.session_id)
     }
 
     /// Gives a session an input.
@@ -297,4 +299,18 @@ impl Node {
 /// A person of that name.
 pub fn person(name: &str) -> Actor {
     Actor::Person(name.to_string())
+}
+
+/// A request for a session.
+pub fn create(agent: &Agent) -> CreateSession {
+    CreateSession {
+        agent: agent.clone(),
+        task: Text::from("Do it."),
+        title: String::new(),
+        workspace: String::new(),
+        labels: Vec::new(),
+        client_key: None,
+        request_digest: String::new(),
+        by: person("ann"),
+    }
 }

@@ -89,7 +89,7 @@ pub(crate) fn check_file_system(
 /// system when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _file: File,
+    file: File,
 }
 
 impl FolderLock {
@@ -115,7 +115,16 @@ impl FolderLock {
         file.set_len(0).map_err(failed)?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being started holds the handle until its exec.
+        if let Err(error) = self.file.unlock() {
+            tracing::debug!("the lock of the data folder was not given back: {error}");
+        }
     }
 }
 

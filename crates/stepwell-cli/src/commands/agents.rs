@@ -29,8 +29,7 @@ pub(super) async fn run(context: &Context, args: AgentsArgs) -> anyhow::Result<E
 
 async fn list(context: &Context) -> anyhow::Result<Exit> {
     let client = context.client().await?;
-    let response = client.agents().list_agents(ListAgentsRequest {}).await;
-    let agents = answer(&client, response)?.agents;
+    let agents = answer(&client, client.agents().list_agents(ListAgentsRequest {})).await?.agents;
     let out = context.out;
     if out.is_json {
         for agent in &agents {
@@ -51,7 +50,7 @@ async fn show(context: &Context, name: &str) -> anyhow::Result<Exit> {
     };
     let client = context.client().await?;
     let request = GetAgentRequest { name: name.to_owned(), version };
-    let response = answer(&client, client.agents().get_agent(request).await)?;
+    let response = answer(&client, client.agents().get_agent(request)).await?;
     let agent = expected(response.agent.as_ref(), "agent")?;
     if context.out.is_json {
         context.out.json(&view::json::Agent::from(agent))?;
@@ -68,13 +67,9 @@ async fn put(context: &Context, file: &Path) -> anyhow::Result<Exit> {
     let definition = read_file(file)?;
     let client = context.client().await?;
     let request = PutAgentRequest { definition: definition.clone() };
-    let response = match client.agents().put_agent(request).await {
-        Ok(response) => response.into_inner(),
-        Err(status) => {
-            let refusal = client.refusal(&status);
-            return Err(explain(context, file, &definition, &refusal.message));
-        }
-    };
+    let response = answer(&client, client.agents().put_agent(request)).await;
+    let response =
+        response.map_err(|error| explain(context, file, &definition, &error.to_string()))?;
     let agent = expected(response.agent.as_ref(), "agent")?;
     let out = context.out;
     if out.is_json {

@@ -3,13 +3,11 @@
 use std::io::{self, BufRead, Write};
 
 use anyhow::bail;
-use stepwell_proto::v1::{
-    Approval, ApprovalDecision, DecideApprovalRequest, DecideApprovalResponse, ListApprovalsRequest,
-};
+use stepwell_proto::v1::{Approval, ApprovalDecision, DecideApprovalRequest, ListApprovalsRequest};
 
 use super::{Context, actor, answer, expected, get_session, is_attended, text_or_file};
 use crate::args::{ApprovalsArgs, ApproveArgs, DenyArgs, Fate, ResolveArgs};
-use crate::client::{Client, Refusal};
+use crate::client::Client;
 use crate::exit::{Exit, UsageError};
 use crate::out::{Paint, Tone};
 use crate::view::session::Page;
@@ -72,8 +70,7 @@ async fn read(
     let mut approvals = Vec::new();
     loop {
         request.page_size = PAGE_MAX.min((limit - approvals.len()) as u32);
-        let response = client.approvals().list_approvals(request.clone()).await;
-        let page = answer(client, response)?;
+        let page = answer(client, client.approvals().list_approvals(request.clone())).await?;
         approvals.extend(page.approvals);
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() || approvals.len() >= limit {
@@ -287,14 +284,7 @@ async fn decide(
     client: &Client,
     request: DecideApprovalRequest,
 ) -> anyhow::Result<Exit> {
-    let response = client.approvals().decide_approval(request).await;
-    let response: DecideApprovalResponse = match response {
-        Ok(response) => response.into_inner(),
-        Err(status) => {
-            let refusal: Refusal = client.refusal(&status);
-            return Err(refusal.into());
-        }
-    };
+    let response = answer(client, client.approvals().decide_approval(request)).await?;
     let approval = expected(response.approval.as_ref(), "approval")?;
     let out = context.out;
     if out.is_json {

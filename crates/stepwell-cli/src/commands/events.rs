@@ -7,7 +7,7 @@ use super::follow::{End, Follow, follow};
 use super::submit::{Watcher, interrupted};
 use super::{Context, answer, expected, get_session};
 use crate::args::{EventsArgs, TailArgs};
-use crate::client::Client;
+use crate::client::{Client, Refusal};
 use crate::exit::Exit;
 use crate::view;
 use crate::view::event::Narrator;
@@ -48,22 +48,31 @@ impl<'a> Pages<'a> {
         if self.is_done {
             return Ok(None);
         }
-        let mut response = self.client.sessions().list_events(self.request.clone()).await;
-        // Whole payloads may be more than fits into one answer.
-        while let Err(status) = &response
-            && matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted)
-            && self.request.page_size > 1
-        {
-            self.request.page_size /= 2;
-            response = self.client.sessions().list_events(self.request.clone()).await;
-        }
-        let ListEventsResponse { events, head_seq } = answer(self.client, response)?;
+        let ListEventsResponse { events, head_seq } = self.page().await?;
         let last = events.last().map(|event| event.seq);
         self.is_done = last.is_none_or(|last| last >= head_seq);
         if let Some(last) = last {
             self.request.after_seq = last;
         }
         Ok(Some(events))
+    }
+
+    /// The next page; a smaller one when whole payloads are more than fits into one answer.
+    async fn page(&mut self) -> anyhow::Result<ListEventsResponse> {
+        loop {
+            let call =
+                answer(self.client, self.client.sessions().list_events(self.request.clone()));
+            let error = match call.await {
+                Ok(page) => return Ok(page),
+                Err(error) => error,
+            };
+            let code = error.downcast_ref().map(|refusal: &Refusal| refusal.code);
+            let is_too_large = matches!(code, Some(Code::OutOfRange | Code::ResourceExhausted));
+            if !is_too_large || self.request.page_size <= 1 {
+                return Err(error);
+            }
+            self.request.page_size /= 2;
+        }
     }
 }
 

@@ -97,8 +97,8 @@ impl<'a> Pages<'a> {
         }
         self.is_first = false;
         self.request.page_size = self.left.min(PAGE_MAX);
-        let response = self.client.sessions().list_sessions(self.request.clone()).await;
-        let response = answer(self.client, response)?;
+        let response =
+            answer(self.client, self.client.sessions().list_sessions(self.request.clone())).await?;
         self.left = self.left.saturating_sub(response.sessions.len() as u32);
         self.request.page_token = response.next_page_token;
         Ok(Some(response.sessions))
@@ -121,8 +121,9 @@ pub(super) async fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
 /// `tree`.
 pub(super) async fn tree(context: &Context, id: String) -> anyhow::Result<Exit> {
     let client = context.client().await?;
-    let response = client.sessions().list_spans(ListSpansRequest { session_id: id }).await;
-    let spans = answer(&client, response)?.spans;
+    let spans = answer(&client, client.sessions().list_spans(ListSpansRequest { session_id: id }))
+        .await?
+        .spans;
     let out = context.out;
     if out.is_json {
         for span in &spans {
@@ -137,8 +138,7 @@ pub(super) async fn tree(context: &Context, id: String) -> anyhow::Result<Exit> 
 /// `tools`.
 pub(super) async fn tools(context: &Context) -> anyhow::Result<Exit> {
     let client = context.client().await?;
-    let response = client.agents().list_tools(ListToolsRequest {}).await;
-    let tools = answer(&client, response)?.tools;
+    let tools = answer(&client, client.agents().list_tools(ListToolsRequest {})).await?.tools;
     let out = context.out;
     if out.is_json {
         for tool in &tools {
@@ -155,8 +155,8 @@ pub(super) async fn tools(context: &Context) -> anyhow::Result<Exit> {
 /// `workers`.
 pub(super) async fn workers(context: &Context) -> anyhow::Result<Exit> {
     let client = context.client().await?;
-    let response = client.agents().list_workers(ListWorkersRequest {}).await;
-    let workers = answer(&client, response)?.workers;
+    let workers =
+        answer(&client, client.agents().list_workers(ListWorkersRequest {})).await?.workers;
     let out = context.out;
     if out.is_json {
         for worker in &workers {

@@ -15,6 +15,7 @@ use std::fs;
 use std::future::Future;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::tz::TimeZone;
@@ -22,7 +23,7 @@ use stepwell_proto::v1::{GetSessionRequest, GetSessionResponse, Session};
 use tonic::Status;
 
 use crate::args::{Actor, Cli, Command};
-use crate::client::Client;
+use crate::client::{Client, Refusal};
 use crate::config::{Config, Surroundings};
 use crate::exit::{Exit, UsageError};
 use crate::out::Out;
@@ -32,8 +33,12 @@ use crate::{demo, serve, time};
 
 /// Largest task, message or definition that is read from a file or stdin.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// A connection that takes longer shows a sign of life.
-const SHOW_PROGRESS_AFTER: std::time::Duration = std::time::Duration::from_millis(400);
+/// What takes longer shows a sign of life.
+const SHOW_PROGRESS_AFTER: Duration = Duration::from_millis(400);
+/// Tries of a call that may be repeated.
+const TRIES: u32 = 3;
+/// Wait before the next try.
+const RETRY_AFTER: Duration = Duration::from_millis(300);
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -128,6 +133,26 @@ async fn with_progress<T>(spinner: &mut Spinner, words: &str, work: impl Future<
     done
 }
 
+/// The answer to a call that carries a key: it may be repeated when the connection breaks.
+async fn answer_keyed<T>(
+    client: &Client,
+    call: impl AsyncFn() -> Result<tonic::Response<T>, Status>,
+) -> anyhow::Result<T> {
+    let mut tries = 1;
+    loop {
+        let error = match answer(client, call()).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        let is_broken = error.downcast_ref().is_some_and(|refusal: &Refusal| refusal.is_broken);
+        if !is_broken || tries >= TRIES {
+            return Err(error);
+        }
+        tries += 1;
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+}
+
 /// A part that the server always sends.
 fn expected<'a, T>(part: Option<&'a T>, what: &str) -> anyhow::Result<&'a T> {
     part.with_context(|| {
@@ -138,12 +163,18 @@ fn expected<'a, T>(part: Option<&'a T>, what: &str) -> anyhow::Result<&'a T> {
 /// One session by id or the beginning of it.
 async fn get_session(client: &Client, id: &str) -> anyhow::Result<GetSessionResponse> {
     let request = GetSessionRequest { session_id: id.to_owned() };
-    let response = client.sessions().get_session(request).await;
-    Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
+    answer(client, client.sessions().get_session(request)).await
 }
 
-/// Unwraps a response, or says what the server said.
-fn answer<T>(client: &Client, response: Result<tonic::Response<T>, Status>) -> anyhow::Result<T> {
+/// The answer to a call, or what the server said instead. Shows that something goes on when it takes
+/// longer than a moment.
+async fn answer<T>(
+    client: &Client,
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> anyhow::Result<T> {
+    let mut spinner = Spinner::for_stderr();
+    let words = format!("waiting for {}", client.server());
+    let response = with_progress(&mut spinner, &words, call).await;
     Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
 }
 

@@ -1,20 +1,14 @@
 //! `send`, `cancel`, `pause`, `resume`: what people say to a session.
 
-use std::time::Duration;
-
 use anyhow::bail;
 use stepwell_proto::v1::{
     CancelSessionRequest, PauseSessionRequest, ResumeSessionRequest, SendMessageRequest,
 };
 
 use super::submit::random_key;
-use super::{Context, actor, answer, text_or_stdin};
+use super::{Context, actor, answer, answer_keyed, text_or_stdin};
 use crate::args::{CancelArgs, PauseArgs, ResumeArgs, SendArgs};
 use crate::exit::Exit;
-
-/// Tries when the connection breaks: the key makes that safe.
-const TRIES: u32 = 3;
-const RETRY: Duration = Duration::from_millis(300);
 
 /// `send`.
 pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
@@ -33,20 +27,9 @@ pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Ex
         sent_by: actor(&args.actor)?,
     };
     let client = context.client().await?;
-    let mut tries = 1;
-    let response = loop {
-        match client.sessions().send_message(request.clone()).await {
-            Ok(response) => break response.into_inner(),
-            Err(status) => {
-                let refusal = client.refusal(&status);
-                if !refusal.is_broken || tries >= TRIES {
-                    return Err(refusal.into());
-                }
-                tries += 1;
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    };
+    let response =
+        answer_keyed(&client, async || client.sessions().send_message(request.clone()).await)
+            .await?;
     context.acted(response.session.as_ref())
 }
 
@@ -58,7 +41,7 @@ pub(super) async fn cancel(context: &Context, args: CancelArgs) -> anyhow::Resul
         requested_by: actor(&args.actor)?,
     };
     let client = context.client().await?;
-    let response = answer(&client, client.sessions().cancel_session(request).await)?;
+    let response = answer(&client, client.sessions().cancel_session(request)).await?;
     context.acted(response.session.as_ref())
 }
 
@@ -70,7 +53,7 @@ pub(super) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<
         requested_by: actor(&args.actor)?,
     };
     let client = context.client().await?;
-    let response = answer(&client, client.sessions().pause_session(request).await)?;
+    let response = answer(&client, client.sessions().pause_session(request)).await?;
     context.acted(response.session.as_ref())
 }
 
@@ -79,6 +62,6 @@ pub(super) async fn resume(context: &Context, args: ResumeArgs) -> anyhow::Resul
     let request =
         ResumeSessionRequest { session_id: args.session.id, requested_by: actor(&args.actor)? };
     let client = context.client().await?;
-    let response = answer(&client, client.sessions().resume_session(request).await)?;
+    let response = answer(&client, client.sessions().resume_session(request)).await?;
     context.acted(response.session.as_ref())
 }

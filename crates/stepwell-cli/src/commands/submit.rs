@@ -2,18 +2,15 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::bail;
 use jiff::tz::TimeZone;
-use stepwell_proto::v1::{
-    CreateSessionRequest, CreateSessionResponse, GetSessionResponse, Session,
-};
+use stepwell_proto::v1::{CreateSessionRequest, GetSessionResponse, Session, SessionStatus};
 
 use super::follow::{End, Follow, News, Then, follow};
-use super::{Context, actor, expected, get_session, read_file, text_or_stdin};
+use super::{Context, actor, answer_keyed, expected, get_session, read_file, text_or_stdin};
 use crate::args::{SubmitArgs, WaitUntil};
-use crate::client::{Client, Refusal};
+use crate::client::Client;
 use crate::exit::{Exit, UsageError};
 use crate::progress::Spinner;
 use crate::view;
@@ -21,9 +18,6 @@ use crate::view::event::Narrator;
 use crate::view::live::Ticker;
 use crate::view::session::Page;
 
-/// Tries when the connection breaks: the key makes that safe.
-const TRIES: u32 = 3;
-const RETRY: Duration = Duration::from_millis(300);
 /// Random bytes of a key that the user did not choose.
 const KEY_BYTES: usize = 16;
 
@@ -43,8 +37,9 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> anyhow::Result<E
     let wait = args.wait;
     let (request, file) = request(args, task)?;
     let client = context.client().await?;
-    let response = create(&client, request).await.map_err(|error| match &file {
-        Some(file) => file.explain(context, error),
+    let created = async || client.sessions().create_session(request.clone()).await;
+    let response = answer_keyed(&client, created).await.map_err(|error| match &file {
+        Some(file) => file.explain(context, &error),
         None => error,
     })?;
     let session = expected(response.session.as_ref(), "session")?;
@@ -74,12 +69,10 @@ struct DefinitionFile {
 }
 
 impl DefinitionFile {
-    /// Shows the lines that the server's error is about.
-    fn explain(&self, context: &Context, error: anyhow::Error) -> anyhow::Error {
-        let Some(refusal) = error.downcast_ref::<Refusal>() else { return error };
-        let shown =
-            view::source::annotate(&self.name, &self.text, &refusal.message, context.out.paint_err);
-        anyhow::Error::msg(shown)
+    /// Shows the lines that the error is about.
+    fn explain(&self, context: &Context, error: &anyhow::Error) -> anyhow::Error {
+        let (message, paint) = (error.to_string(), context.out.paint_err);
+        anyhow::Error::msg(view::source::annotate(&self.name, &self.text, &message, paint))
     }
 }
 
@@ -157,26 +150,6 @@ pub(super) fn random_key() -> anyhow::Result<String> {
     Ok(format!("cli-{}", hex.concat()))
 }
 
-async fn create(
-    client: &Client,
-    request: CreateSessionRequest,
-) -> anyhow::Result<CreateSessionResponse> {
-    let mut tries = 1;
-    loop {
-        match client.sessions().create_session(request.clone()).await {
-            Ok(response) => return Ok(response.into_inner()),
-            Err(status) => {
-                let refusal = client.refusal(&status);
-                if !refusal.is_broken || tries >= TRIES {
-                    return Err(refusal.into());
-                }
-                tries += 1;
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    }
-}
-
 async fn wait_for(
     context: &Context,
     client: &Client,
@@ -205,7 +178,7 @@ async fn wait_for(
 pub(super) fn interrupted(context: &Context, id: &str) -> Exit {
     context.out.remark(&format!(
         "\nthe session goes on without you\n  come back with: stepwell tail -f {id}\n  end it \
-         with:      stepwell cancel {id}"
+         with:    stepwell cancel {id}"
     ));
     Exit::Interrupted
 }
@@ -218,12 +191,16 @@ fn finish(context: &Context, response: &GetSessionResponse) -> anyhow::Result<()
         return out.json(&view::json::shown(session, response));
     }
     out.line("")?;
-    if !response.answer.is_empty() {
+    if !response.answer.is_empty() && session.status() == SessionStatus::Completed {
         let care = view::visible::Care::Prose;
         out.line(&view::visible::block(response.answer.trim_end(), care, out.paint))?;
         out.line("")?;
     }
-    out.line(&view::session::line(session, out.paint))
+    out.line(&view::session::line(session, out.paint))?;
+    for command in view::session::next_commands(session, response) {
+        out.remark(&format!("  {command}"));
+    }
+    Ok(())
 }
 
 /// Shows what happens while a session is followed.

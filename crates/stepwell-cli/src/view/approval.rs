@@ -5,6 +5,7 @@
 use serde_json::Value;
 use stepwell_proto::v1::Approval;
 
+use super::event::person;
 use super::session::Page;
 use super::table::{Cell, Column, Fit, render};
 use super::visible::{Care, block, hidden_count, line};
@@ -160,7 +161,7 @@ fn decided(approval: &Approval, page: &Page) -> String {
     if approval.decided_by.is_empty() {
         return String::new();
     }
-    format!("{} by {}", time(approval.decided_at_ms, page), exact(&approval.decided_by))
+    format!("{} by {}", time(approval.decided_at_ms, page), exact(person(&approval.decided_by)))
 }
 
 #[cfg(test)]

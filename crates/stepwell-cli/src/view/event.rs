@@ -85,10 +85,10 @@ impl Narrator {
             "model_replied" => (Tone::Busy, replied(body)),
             "model_failed" => (Tone::Bad, failed(body)),
             "tool_scheduled" => (Tone::Faint, self.call(body) + &attempt(body)),
-            "tool_dispatched" => (
-                Tone::Faint,
-                format!("{}{} to worker {}", self.call(body), attempt(body), text(body, "worker")),
-            ),
+            "tool_dispatched" => {
+                let worker = worker(text(body, "worker"));
+                (Tone::Faint, format!("{}{} to worker {worker}", self.call(body), attempt(body)))
+            }
             "tool_finished" => self.finished_tool(body),
             "tool_lost" => (Tone::Bad, self.lost_tool(body)),
             "tool_refused" => (
@@ -143,7 +143,15 @@ impl Narrator {
 
     fn decided(&self, body: &Value, by: &str) -> String {
         let changed = if body.get("arguments").is_some() { ", arguments changed" } else { "" };
-        let decision = text(body, "decision").replace('_', " ");
+        let decision = match text(body, "decision") {
+            "approve" => "approved",
+            "approve_for_session" => "approved for the session",
+            "deny" => "denied",
+            "happened" => "it happened",
+            "did_not_happen" => "it did not happen",
+            "failed" => "counts as failed",
+            other => other,
+        };
         with_reason(
             format!("{decision}: {} by {by}{changed}", self.call(body)),
             text(body, "reason"),
@@ -248,8 +256,14 @@ fn gist(output: &str) -> String {
     note.unwrap_or(first).to_owned()
 }
 
-fn person(actor: &str) -> &str {
+/// `ada` for `person:ada`.
+pub(crate) fn person(actor: &str) -> &str {
     actor.strip_prefix("person:").unwrap_or(actor)
+}
+
+/// The worker of a server process has the process in its name; a person needs only the name.
+pub(crate) fn worker(name: &str) -> &str {
+    name.split_once("@node-").map_or(name, |(name, _)| name)
 }
 
 fn body(event: &Event) -> Value {
@@ -343,7 +357,7 @@ mod tests {
         says("tool_scheduled", r#"{"call_id":"3.2","attempt":1}"#, "read_file 3.2");
         says(
             "tool_dispatched",
-            r#"{"call_id":"3.1","attempt":2,"worker":"local"}"#,
+            r#"{"call_id":"3.1","attempt":2,"worker":"local@node-3e589fad"}"#,
             "shell 3.1 (attempt 2) to worker local",
         );
         says(
@@ -383,7 +397,7 @@ mod tests {
         says(
             "approval_decided",
             r#"{"approval_id":17,"call_id":"3.1","decision":"approve_for_session","arguments":{}}"#,
-            "approve for session: shell 3.1 by ada, arguments changed",
+            "approved for the session: shell 3.1 by ada, arguments changed",
         );
         says(
             "message_received",

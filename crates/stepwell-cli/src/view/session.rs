@@ -5,7 +5,7 @@ use stepwell_proto::v1::{GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_middle, render};
 use super::visible::{Care, block, brief};
-use super::{approval, json, when};
+use super::{approval, event, json, when};
 use crate::out::{Paint, Tone};
 
 /// Room for the arguments of an open call when there is no terminal to fit.
@@ -148,7 +148,8 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
     }
     if !response.answer.is_empty() {
         lines.push(String::new());
-        lines.push(paint.faint("answer"));
+        let is_answer = status == SessionStatus::Completed;
+        lines.push(paint.faint(if is_answer { "answer" } else { "last words" }));
         lines.push(block(response.answer.trim_end(), Care::Prose, paint));
     }
     lines
@@ -206,7 +207,7 @@ fn open_call(call: &OpenCall, width: Option<usize>) -> String {
         0 | 1 => String::new(),
         attempt => format!(", attempt {attempt}"),
     };
-    let worker = match brief(&call.worker).as_str() {
+    let worker = match brief(event::worker(&call.worker)).as_str() {
         "" => String::new(),
         worker => format!(" on {worker}"),
     };
@@ -310,7 +311,7 @@ mod tests {
             "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n"
                 .to_owned(),
             "calls     3.1  shell  awaiting_approval  {\"command\":\"cargo test\"}\n".to_owned(),
-            "\nanswer\ndone".to_owned(),
+            "\nlast words\ndone".to_owned(),
         ] {
             assert!(page.contains(&part), "{part:?} is missing in:\n{page}");
         }

@@ -45,6 +45,8 @@ pub(super) struct Builder {
 impl Builder {
     /// Takes one event.
     pub(super) fn event(&mut self, event: &Event) {
+        let session = self.session(event);
+        self.touch(session, event.seq);
         match &event.body {
             EventBody::SessionCreated(it) => self.created(event, it),
             EventBody::ModelRequested(it) => self.requested(event, it),
@@ -61,7 +63,6 @@ impl Builder {
             EventBody::TimerStarted(it) => self.timer_started(event, it),
             EventBody::TimerFired(it) => self.timer_fired(event, it),
             EventBody::CancelRequested(it) => {
-                let session = self.session(event);
                 let who = who(&event.actor, &it.reason);
                 self.note(session, event.seq, &format!("cancel asked by {who}"));
             }
@@ -200,6 +201,7 @@ impl Builder {
 
     fn decided(&mut self, event: &Event, it: &ApprovalDecided) {
         let who = who(&event.actor, &it.reason);
+        self.call(event, it.call_id);
         let approval =
             self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
         let edited = if it.arguments.is_some() { " with other arguments" } else { "" };
@@ -280,17 +282,26 @@ impl Builder {
         let session = self.session(event);
         let limit = it.limit.map_or("", |limit| limit.as_str());
         self.note(session, event.seq, limit);
-        self.note(session, event.seq, &one_line(&it.reason));
+        // Why somebody cancelled it was said when they did.
+        if it.outcome != Outcome::Cancelled {
+            self.note(session, event.seq, &one_line(&it.reason));
+        }
         let (whole, open) = match it.outcome {
             Outcome::Completed => (SpanStatus::Ok, SpanStatus::Cancelled),
             Outcome::Failed => (SpanStatus::Error, SpanStatus::Error),
             Outcome::Cancelled => (SpanStatus::Cancelled, SpanStatus::Cancelled),
             Outcome::LimitReached => (SpanStatus::LimitReached, SpanStatus::LimitReached),
         };
-        for node in &mut self.nodes {
+        // Children first, so that whatever is around them reaches as far as they do.
+        for at in (0..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get_mut(at) else { continue };
             if node.span.end.is_none() {
                 let is_session = node.span.kind == SpanKind::Session;
                 end(&mut node.span, event, if is_session { whole } else { open });
+            }
+            let (parent, last_seq) = (node.parent, node.span.last_seq);
+            if let Some(parent) = parent.and_then(|it| self.nodes.get_mut(it)) {
+                parent.span.last_seq = parent.span.last_seq.max(last_seq);
             }
         }
         self.is_finished = true;

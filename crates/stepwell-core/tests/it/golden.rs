@@ -39,6 +39,7 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
     let mut full = session_created(agent());
     full.labels = vec![Label { key: "team".into(), value: "boxes".into() }];
     full.task = Text::Detached(blob());
+    full.workspace = "boxes".into();
     let mut bare = agent();
     bare.tools.clear();
     bare.approval_rules.clear();

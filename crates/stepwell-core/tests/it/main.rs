@@ -18,6 +18,7 @@ mod messages;
 mod model;
 mod outcome;
 mod pause;
+mod prompt;
 mod properties;
 mod shell;
 mod spans;

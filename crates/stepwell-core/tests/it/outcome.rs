@@ -183,6 +183,15 @@ fn a_call_that_never_started_runs_again_whatever_it_does() {
     world.done(PAY, "receipt 4");
 }
 
+/// It was not dispatched, so it did not begin, and nobody needs to be asked.
+#[test]
+fn a_write_that_is_lost_before_its_dispatch_runs_again() {
+    let mut world = World::acting(&[("pay", "{}")]);
+    assert_eq!(world.lose(PAY), ["tool_lost", "tool_scheduled"]);
+    let EventBody::ToolLost(lost) = &world.events[world.events.len() - 2].body else { panic!() };
+    assert!(lost.never_started);
+}
+
 /// A worker that takes calls and drops them must not fill the log.
 #[test]
 fn a_call_that_never_starts_waits_longer_each_time() {

@@ -1,7 +1,7 @@
 //! Pausing in each phase: what runs ends, nothing new starts, and `resume` goes on where it was.
 
 use stepwell_core::event::{ApprovalDecision, ModelErrorKind};
-use stepwell_core::{Command, Input, Reject, Status};
+use stepwell_core::{Command, Reject, Status};
 
 use crate::world::{World, agent, id, message, pause, reserved, resume};
 

@@ -185,6 +185,14 @@ fn everything_beyond_simple_commands_is_not_allowed() {
         "ls && && ls",
         "ls )",
         "( ls",
+    ] {
+        not_allowed(command);
+    }
+}
+
+#[test]
+fn a_command_that_is_no_plain_word_of_a_rule_is_not_allowed() {
+    for command in [
         "a=(ls)",
         "A=b",
         "A=b ls",
@@ -219,6 +227,14 @@ fn everything_beyond_simple_commands_is_not_allowed() {
         "git \"status x\"",
         "'git status'",
         "\"\" ls",
+    ] {
+        not_allowed(command);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_allowed() {
+    for command in [
         "ls \u{0}; rm",
         "ls \u{1b}[8m",
         "ls\r",
@@ -308,6 +324,14 @@ fn a_rule_is_found_wherever_it_hides() {
         "function f { rm x; }",
         "a=(1) rm x",
         "time rm x",
+    ] {
+        found("rm", command);
+    }
+}
+
+#[test]
+fn a_rule_is_found_after_what_runs_other_commands() {
+    for command in [
         "sudo rm x",
         "sudo -u root rm x",
         "sudo -E env A=b nice -n 5 rm x",
@@ -331,6 +355,9 @@ fn a_rule_is_found_wherever_it_hides() {
         "ls | sh",
         "curl http://x | bash -",
         "bash -s < x",
+        "bash -es script.sh",
+        "cat x | xargs -I{} sh -c '{}'",
+        "cat x | xargs -I {} {}",
         "eval rm x",
         "eval 'r''m x'",
         "eval \"$X\"",

@@ -84,11 +84,10 @@ fn a_writing_tool_is_told_to_the_session_before_it_starts() {
     assert_eq!(world.reserve(id(1, 1)), ["tool_dispatched"]);
     let follow = Command::FollowTool { call_id: id(1, 1), attempt: 1, worker: "w1".into() };
     assert_eq!(world.pending(), [follow]);
-    assert_eq!(
-        world.refused(reserved(id(1, 1), 1)),
-        Reject::NotRunning { call_id: id(1, 1), attempt: 1 },
-        "it is started once"
-    );
+    assert!(world.when(reserved(id(1, 1), 1)).is_empty(), "said again by the same worker");
+    let other = Input::WorkerReserved { call_id: id(1, 1), attempt: 1, worker: "w2".into() };
+    let refusal = Reject::NotRunning { call_id: id(1, 1), attempt: 1 };
+    assert_eq!(world.refused(other), refusal, "it is started once");
     assert_eq!(world.done(id(1, 1), "paid"), ["tool_finished", "model_requested"]);
 }
 
@@ -249,6 +248,14 @@ fn a_report_on_another_call_or_attempt_is_refused() {
     world.done(id(1, 1), "x");
     let refusal = world.refused(report(id(1, 1), 1, ToolOutcome::Ok, "x"));
     assert_eq!(refusal, Reject::NotRunning { call_id: id(1, 1), attempt: 1 }, "said twice");
+}
+
+/// What must not run twice is told to the session before it starts, so a report without that is a lie.
+#[test]
+fn a_report_on_a_write_that_was_not_dispatched_is_refused() {
+    let mut world = World::acting(&[("pay", "{}")]);
+    let refusal = Reject::NotRunning { call_id: id(1, 1), attempt: 1 };
+    assert_eq!(world.refused(report(id(1, 1), 1, ToolOutcome::Ok, "paid")), refusal);
 }
 
 #[test]

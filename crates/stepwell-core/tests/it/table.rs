@@ -183,7 +183,7 @@ fn variant(input: &Input) -> &'static str {
 }
 
 /// The name of a refusal, without what is in it.
-fn name(reject: &Reject) -> String {
+pub(crate) fn name(reject: &Reject) -> String {
     let text = format!("{reject:?}");
     text.split([' ', '(', '{']).next().unwrap_or_default().to_string()
 }

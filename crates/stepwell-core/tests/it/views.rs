@@ -30,9 +30,7 @@ fn every_state_says_why_it_is_where_it_is() {
 fn only_work_needs_an_owner() {
     for (name, world) in states() {
         let works = matches!(world.status(), Status::Thinking | Status::ExecutingTools);
-        // A write that may not start in a pause is no work.
-        let is_held = name == "paused: a write is scheduled";
-        assert_eq!(needs_owner(&world.state), works && !is_held, "{name}");
+        assert_eq!(needs_owner(&world.state), works, "{name}");
     }
 }
 

@@ -105,6 +105,7 @@ async fn the_same_client_key_gives_the_same_session() {
         agent: agent(),
         task: Text::from("Do it."),
         title: String::new(),
+        workspace: String::new(),
         labels: Vec::new(),
             workspace: String::new(),
         client_key: Some("key".to_string()),
@@ -131,11 +132,13 @@ async fn a_held_session_starts_nothing_and_goes_on_when_it_may() {
         world.until_status(session_id, Status::ExecutingTools).await;
         // Again and again, so that the waiting call is stopped and started at every moment.
         for round in 0..20 {
-            node.submit(session_id, people::pause()).await.unwrap();
+            let held = node.submit(session_id, people::pause()).await;
             if round % 3 == 0 {
                 world.pass_ms(round).await;
             }
-            node.submit(session_id, people::resume()).await.unwrap();
+            let released = node.submit(session_id, people::resume()).await;
+            // Once there is a worker it may be done before it is held again.
+            assert!(round > 10 || (held.is_ok() && released.is_ok()));
             if round == 10 {
                 world.fleet.add_worker("w2", 1, None);
             }

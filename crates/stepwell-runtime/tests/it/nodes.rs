@@ -19,7 +19,7 @@ fn shared(node: &str) -> EngineOptions {
 
 #[tokio::test(start_paused = true)]
 async fn du14_two_nodes_that_resume_at_once_run_a_call_once() {
-    for round in 0..50 {
+    for round in 0..12 {
         let world = World::new(round);
         world.model.play(steps(vec![call(&[(NOTE, "{}")])]));
         let first = world.start("n0");

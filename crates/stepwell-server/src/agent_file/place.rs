@@ -63,7 +63,9 @@ pub(crate) fn meant(wrong: &str, known: &[&str]) -> String {
 /// Which one was meant, if that can be told, and all of them. For more to follow.
 pub(crate) fn meant_and_all(wrong: &str, known: &[&str]) -> String {
     match closest(wrong, known) {
-        Some(close) => format!("did you mean `{close}`? T{}.", all_of(known).trim_start_matches('t')),
+        Some(close) => {
+            format!("did you mean `{close}`? T{}.", all_of(known).trim_start_matches('t'))
+        }
         None => format!("{}.", all_of(known)),
     }
 }

@@ -419,3 +419,23 @@ fn a_definition_that_is_too_large_is_refused() {
     let error = refused(&with(&"#".repeat(super::DEFINITION_BYTES_MAX)));
     assert!(error.contains("at most 1048576"), "{error}");
 }
+
+/// The definitions in a Markdown text.
+fn toml_blocks(text: &str) -> Vec<&str> {
+    let blocks = text.split("```toml\n").skip(1);
+    blocks.filter_map(|block| block.split("```").next()).collect()
+}
+
+#[test]
+fn the_definitions_of_the_documentation_can_be_used() {
+    let named = ["read_file", "write_file", "edit_file", "list_files", "search_files", "shell"];
+    let schema = r#"{"type":"object"}"#;
+    let catalogue = Catalogue::new(named.map(|name| worker_tool(name, Effect::Write, schema)));
+    let mut definitions = toml_blocks(include_str!("../../../../docs/agents.md"));
+    assert_eq!(definitions.len(), 2);
+    definitions.push(include_str!("../../../../examples/coder.toml"));
+    for definition in definitions {
+        let read = read(definition, &catalogue, &defaults());
+        assert!(read.is_ok(), "{}\n{definition}", read.unwrap_err());
+    }
+}

@@ -97,6 +97,6 @@ pub(crate) async fn stored(
     let all = store.agents().await.map_err(|error| status::store(&error))?;
     let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
     let known = crate::agent_file::meant_and_all(name, &names);
-    let text = format!("there is no agent `{name}`: {known} PutAgent (stepwell agents) stores one");
+    let text = format!("there is no agent `{name}`: {known} stepwell agents put FILE stores one");
     Err(Status::not_found(text))
 }

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use stepwell_core::Effect;
 use stepwell_core::event::ToolOutcome;
 use stepwell_ports::tools::OutputSink;
 use stepwell_ports::{ToolReport, ToolRequest};
@@ -369,10 +370,14 @@ fn call_message(request: &ToolRequest, fence: u64) -> Call {
 }
 
 fn changed_effect(request: &ToolRequest) -> String {
+    let told = match request.tool.effect {
+        Effect::Read => "it only reads",
+        Effect::Idempotent | Effect::Write => "it may be repeated",
+    };
     format!(
-        "the tool {} was not run: its worker now declares that it does more to the world than this \
-         session was told when it began ({:?}); start a new session to use it",
-        request.tool.name, request.tool.effect
+        "the tool {} was not run: this session was told when it began that {told}, and its worker now \
+         declares that it does more; start a new session to use it",
+        request.tool.name
     )
 }
 

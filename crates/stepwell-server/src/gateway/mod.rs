@@ -22,8 +22,6 @@ mod late;
 mod options;
 mod place;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -14,6 +14,7 @@ use stepwell_proto::v1::{
     AttachRequest, AttachResponse, CallReport, Hello, OutputChunk, Welcome, attach_request,
     attach_response,
 };
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
@@ -145,7 +146,8 @@ impl Session {
         while !self.is_over {
             let event = self.event().await;
             match self.step(event) {
-                Step::GoOn => {}
+                // A worker that never stops talking lets other tasks have their turn.
+                Step::GoOn => consume_budget().await,
                 Step::Send(response) => return Some(Ok(response)),
                 Step::End(status) => {
                     self.end();

@@ -8,6 +8,7 @@ mod sse;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -73,7 +74,17 @@ async fn not_here(headers: HeaderMap, request: axum::extract::Request) -> Respon
     HttpError(Status::not_found(format!("there is nothing at {path}: see /"))).into_response()
 }
 
+/// Parameters of an address. One that nobody knows is refused: it would be a wish that is ignored.
+type Parameters<T> = Result<Query<T>, QueryRejection>;
+
+fn parameters<T>(read: Parameters<T>) -> Result<T, Status> {
+    let Query(parameters) = read
+        .map_err(|error| Status::invalid_argument(format!("the address: {}", error.body_text())))?;
+    Ok(parameters)
+}
+
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ListParameters {
     status: Option<String>,
     agent: Option<String>,
@@ -84,8 +95,9 @@ struct ListParameters {
 
 async fn sessions(
     State(api): State<Arc<Api>>,
-    Query(parameters): Query<ListParameters>,
+    read: Parameters<ListParameters>,
 ) -> Result<Response, HttpError> {
+    let parameters = parameters(read)?;
     let mut request = v1::ListSessionsRequest {
         agent: parameters.agent.unwrap_or_default(),
         text: parameters.text.unwrap_or_default(),
@@ -117,6 +129,7 @@ async fn session(
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct EventsParameters {
     after_seq: Option<String>,
     events_only: Option<bool>,
@@ -126,9 +139,10 @@ struct EventsParameters {
 async fn events(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    Query(parameters): Query<EventsParameters>,
+    read: Parameters<EventsParameters>,
     headers: HeaderMap,
 ) -> Result<Response, HttpError> {
+    let parameters = parameters(read)?;
     let request = sse::SseRequest {
         session: id,
         // A browser that reconnects repeats the address it was given at first; the header is newer.

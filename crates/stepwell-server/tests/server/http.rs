@@ -51,9 +51,9 @@ pub(crate) async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)
 
 /// The same on a connection that is there.
 pub(crate) async fn get_on(mut stream: TcpStream, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let headers: String =
-        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request = format!("GET {path} HTTP/1.0\r\nhost: stepwell\r\n{headers}\r\n");
+    let mut lines = vec![format!("GET {path} HTTP/1.0"), "host: stepwell".to_owned()];
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    let request = format!("{}\r\n\r\n", lines.join("\r\n"));
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut body = BufReader::new(stream);
     let mut lines = Vec::new();
@@ -92,6 +92,8 @@ async fn unknown_things_are_refused_with_words() {
         ("/v1/sessions/01JZZZ/events", 404, "NOT_FOUND", "there is no session"),
         ("/v1/sessions/01J-ZZ", 400, "INVALID_ARGUMENT", "is no session id"),
         ("/v1/sessions?status=happy", 400, "INVALID_ARGUMENT", "status: \"happy\""),
+        ("/v1/sessions?page_size=x", 400, "INVALID_ARGUMENT", "the address: "),
+        ("/v1/sessions/01JZZZ/events?after=3", 400, "INVALID_ARGUMENT", "unknown field `after`"),
         ("/v1/sessions?page_token=zzz", 400, "INVALID_ARGUMENT", "page_token"),
     ] {
         let answer = get(world.address, path, &[]).await;
@@ -117,6 +119,6 @@ async fn sessions_are_listed_as_json_with_the_names_of_the_proto() {
     assert_eq!(body["next_page_token"], "");
     let one = get(world.address, &format!("/v1/sessions/{}", &id[..8]), &[]).await.json().await;
     assert_eq!(one["session_id"], id.as_str());
-    assert_eq!(one["explain"], "completed in 1 steps");
+    assert!(one["explain"].as_str().unwrap().starts_with("completed in 1 step"), "{one}");
     world.stop().await;
 }

@@ -9,6 +9,10 @@ use stepwell_server::ServerOptions;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::stored::messages;
 use crate::world::{PLAIN, SHIPPER, TALKER, Turn, World, within};
@@ -261,7 +265,7 @@ async fn large_payloads_are_blobs_that_can_be_had_whole() {
 }
 
 #[tokio::test]
-async fn health_and_unknown_methods_are_answered() {
+async fn health_reflection_and_unknown_methods_are_answered() {
     let world = World::new(&[]).await;
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", world.address));
     let channel = channel.unwrap().connect().await.unwrap();
@@ -273,6 +277,20 @@ async fn health_and_unknown_methods_are_answered() {
             answer.status(),
             tonic_health::pb::health_check_response::ServingStatus::Serving
         );
+    }
+    let ask = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut reflection = ServerReflectionClient::new(channel.clone());
+    let answers = reflection.server_reflection_info(tokio_stream::once(ask)).await.unwrap();
+    let answer = within(answers.into_inner().message()).await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
+    };
+    let names: Vec<&str> = list.service.iter().map(|it| it.name.as_str()).collect();
+    for service in ["SessionService", "ApprovalService", "AgentService", "WorkerService"] {
+        assert!(names.contains(&format!("stepwell.v1.{service}").as_str()), "{names:?}");
     }
     let mut raw = tonic::client::Grpc::new(channel);
     raw.ready().await.unwrap();

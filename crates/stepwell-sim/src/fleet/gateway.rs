@@ -166,6 +166,9 @@ impl NodeTools {
             | CallFault::WorkerDies
             | CallFault::Hangs => {}
         }
+        if cancel.is_cancelled() {
+            return ToolReport::NeverStarted { reason: "it was stopped on its way".to_string() };
+        }
         let half = Duration::from_millis(plan.duration_ms / 2);
         if self.fleet.start(&self.node, request, place, plan).await.is_none() {
             return ToolReport::NeverStarted { reason: "the worker refused it".to_string() };

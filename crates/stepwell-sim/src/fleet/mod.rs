@@ -105,6 +105,8 @@ pub struct Start {
     pub node: String,
     /// Head of the session then.
     pub head: Seq,
+    /// The node was the session's owner then.
+    pub by_owner: bool,
 }
 
 /// A report that nobody waited for.
@@ -294,7 +296,8 @@ impl Fleet {
                 arguments: request.arguments.clone(),
                 worker: place.worker.clone(),
                 node: node.to_string(),
-                head: info.map_or(Seq(0), |it| it.row.head_seq),
+                head: info.as_ref().map_or(Seq(0), |it| it.row.head_seq),
+                by_owner: info.is_some_and(|it| it.owner == node),
             });
             run
         };

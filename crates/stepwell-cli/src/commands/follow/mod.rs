@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::bail;
 use stepwell_proto::v1::watch_session_response::Item;
 use stepwell_proto::v1::{
-    Event, GetSessionResponse, LiveChunk, SessionStatus, WatchSessionRequest, WatchSessionResponse,
+    Event, GetSessionRequest, GetSessionResponse, LiveChunk, SessionStatus, WatchSessionRequest,
+    WatchSessionResponse,
 };
 use tonic::Streaming;
 
-use super::{expected, get_session};
+use super::expected;
 use crate::client::{Client, Refusal};
 
 /// After this long without news, the session is asked why it is where it is.
@@ -175,9 +176,7 @@ impl Follower<'_> {
     /// Nothing comes: how is it?
     async fn ask(&self, sink: &mut Sink<'_>) -> anyhow::Result<Option<Read>> {
         // When this fails the stream will say so too.
-        let Ok(response) = get_session(self.what.client, self.what.session_id).await else {
-            return Ok(None);
-        };
+        let Ok(response) = self.look().await else { return Ok(None) };
         let status = expected(response.session.as_ref(), "session")?.status();
         if status == SessionStatus::Quarantined {
             return Ok(Some(Read::Over));
@@ -187,10 +186,18 @@ impl Follower<'_> {
 
     /// The stream ended: is the session over?
     async fn over(&self) -> anyhow::Result<Option<End>> {
-        let response = get_session(self.what.client, self.what.session_id).await?;
+        let response = self.look().await?;
         let status = expected(response.session.as_ref(), "session")?.status();
         let is_over = crate::exit::Exit::of_finished(status).is_some();
         Ok(is_over.then(|| End::Over(Box::new(response), status)))
+    }
+
+    /// Asks without a sign of life of its own: whoever follows shows one.
+    async fn look(&self) -> Result<GetSessionResponse, Refusal> {
+        let request = GetSessionRequest { session_id: self.what.session_id.to_owned() };
+        let client = self.what.client;
+        let response = client.sessions().get_session(request).await;
+        Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
     }
 
     /// Waits before the next try, or gives up.
@@ -221,3 +228,6 @@ enum Read {
     Stopped,
     Broke(Refusal),
 }
+
+#[cfg(test)]
+mod tests;

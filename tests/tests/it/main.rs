@@ -1,0 +1,4 @@
+//! Black-box tests: they start the real binary, kill it, and look at what it left.
+#![cfg(test)]
+
+mod demo;
