@@ -60,9 +60,9 @@ impl<'a> Pages<'a> {
     /// The next page; a smaller one when whole payloads are more than fits into one answer.
     async fn page(&mut self) -> anyhow::Result<ListEventsResponse> {
         loop {
-            let call =
-                answer(self.client, self.client.sessions().list_events(self.request.clone()));
-            let error = match call.await {
+            let mut sessions = self.client.sessions();
+            let call = sessions.list_events(self.request.clone());
+            let error = match answer(self.client, call).await {
                 Ok(page) => return Ok(page),
                 Err(error) => error,
             };

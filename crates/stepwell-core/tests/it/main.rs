@@ -9,6 +9,7 @@
 
 mod approvals;
 mod cancel;
+mod cases;
 mod codec;
 mod damage;
 mod durability;
