@@ -30,7 +30,7 @@ pub struct BlobRef {
 pub enum Text {
     /// The text is here.
     Whole(Arc<str>),
-    /// The text is in the blob table; [`crate::apply`] refuses events that are still so.
+    /// The text is in the blob table; [`crate::apply()`] refuses events that are still so.
     Detached(BlobRef),
 }
 

@@ -24,13 +24,16 @@ use crate::convert::BadField;
 use crate::{payload, status};
 
 /// Events of one read: few, for each may carry payloads.
-const PAGE_EVENTS: usize = 256;
+const PAGE_EVENTS: usize = 128;
 
 /// Items that wait for the reader.
 const ITEMS_MAX: usize = 256;
 
 /// Bytes that wait for the reader, one larger item apart.
-const BYTES_MAX: usize = 1024 * 1024;
+const BYTES_MAX: usize = 256 * 1024;
+
+/// Watches at the same time: all their readers together may be slow, and 1 GiB is enough for them.
+const WATCHES_MAX: usize = 4_096;
 
 /// How often a watch looks at the store without a notice: sessions of other server processes and
 /// quarantines give none.
@@ -99,13 +102,17 @@ impl Watch {
 /// Begins to watch.
 ///
 /// # Errors
-/// `NOT_FOUND`, and `INVALID_ARGUMENT` for a seq that does not exist yet: waiting for it in silence
-/// would hide that the caller has mixed up sessions.
+/// `NOT_FOUND`, `INVALID_ARGUMENT` for a seq that does not exist yet (waiting for it in silence would
+/// hide that the caller has mixed up sessions), and `RESOURCE_EXHAUSTED` for too many watches.
 pub(crate) async fn begin(
     api: &Arc<Api>,
     session_id: SessionId,
     options: WatchOptions,
 ) -> Result<Watch, Status> {
+    if api.watches.len() >= WATCHES_MAX {
+        let text = format!("{WATCHES_MAX} watches run already: end some, or page with ListEvents");
+        return Err(Status::resource_exhausted(text));
+    }
     // Before anything is read, so that no notice is missed.
     let subscription = api.engine.subscribe(session_id);
     let info = api.session_info(session_id).await?;

@@ -33,8 +33,8 @@ struct Call {
     bytes: usize,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
+/// What `book` gives back.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Receipt {
     /// Number of the receipt.
     receipt: i64,
@@ -87,7 +87,7 @@ fn toolbox(ledger: &Ledger) -> Result<Toolbox> {
         let ledger = ledger.clone();
         async move {
             run(&ledger, "book", "booked", &context, &call).await?;
-            Ok(r#"{"receipt":1}"#.to_owned())
+            serde_json::to_string(&Receipt { receipt: 1 }).map_err(ToolError::failed)
         }
     });
     toolbox.add(book.output::<Receipt>().timeout(2 * SLOW))?;

@@ -1,4 +1,5 @@
 //! Black-box tests: they start the real binary, kill it, and look at what it left.
 #![cfg(test)]
 
+mod crash;
 mod demo;

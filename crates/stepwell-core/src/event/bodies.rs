@@ -11,7 +11,7 @@ use crate::ids::{ApprovalId, CallId, TimestampMs};
 use crate::json::JsonText;
 use crate::text::{BlobRef, Text};
 
-/// See [`EventBody::SessionCreated`].
+/// See [`EventBody::SessionCreated`](super::EventBody::SessionCreated).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCreated {
     /// The definition, whole.
@@ -39,7 +39,7 @@ pub struct Label {
     pub value: String,
 }
 
-/// See [`EventBody::ToolScheduled`].
+/// See [`EventBody::ToolScheduled`](super::EventBody::ToolScheduled).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolScheduled {
     /// The call.
@@ -51,7 +51,7 @@ pub struct ToolScheduled {
     pub approval_id: Option<ApprovalId>,
 }
 
-/// See [`EventBody::ToolDispatched`].
+/// See [`EventBody::ToolDispatched`](super::EventBody::ToolDispatched).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDispatched {
     /// The call.
@@ -65,7 +65,7 @@ pub struct ToolDispatched {
     pub approval_id: Option<ApprovalId>,
 }
 
-/// See [`EventBody::ToolFinished`].
+/// See [`EventBody::ToolFinished`](super::EventBody::ToolFinished).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFinished {
     /// The call.
@@ -97,7 +97,7 @@ pub enum ToolOutcome {
     Error,
 }
 
-/// See [`EventBody::ToolLost`].
+/// See [`EventBody::ToolLost`](super::EventBody::ToolLost).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolLost {
     /// The call.
@@ -111,7 +111,7 @@ pub struct ToolLost {
     pub never_started: bool,
 }
 
-/// See [`EventBody::ToolRefused`].
+/// See [`EventBody::ToolRefused`](super::EventBody::ToolRefused).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRefused {
     /// The call.
@@ -142,7 +142,7 @@ pub enum RefusalReason {
     WorkerLost,
 }
 
-/// See [`EventBody::ApprovalRequested`].
+/// See [`EventBody::ApprovalRequested`](super::EventBody::ApprovalRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequested {
     /// Its id: this event's seq.
@@ -170,7 +170,7 @@ pub enum Question {
     WhatHappened,
 }
 
-/// See [`EventBody::ApprovalDecided`].
+/// See [`EventBody::ApprovalDecided`](super::EventBody::ApprovalDecided).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalDecided {
     /// The approval.
@@ -230,7 +230,7 @@ impl ApprovalDecision {
     }
 }
 
-/// See [`EventBody::MessageReceived`].
+/// See [`EventBody::MessageReceived`](super::EventBody::MessageReceived).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReceived {
     /// The text.
@@ -243,7 +243,7 @@ pub struct MessageReceived {
     pub client_key: Option<String>,
 }
 
-/// See [`EventBody::CancelRequested`].
+/// See [`EventBody::CancelRequested`](super::EventBody::CancelRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRequested {
     /// Why, in the person's words.
@@ -251,7 +251,7 @@ pub struct CancelRequested {
     pub reason: String,
 }
 
-/// See [`EventBody::PauseRequested`].
+/// See [`EventBody::PauseRequested`](super::EventBody::PauseRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseRequested {
     /// Why, in the person's words.
@@ -259,11 +259,11 @@ pub struct PauseRequested {
     pub reason: String,
 }
 
-/// See [`EventBody::ResumeRequested`].
+/// See [`EventBody::ResumeRequested`](super::EventBody::ResumeRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeRequested {}
 
-/// See [`EventBody::SessionFinished`].
+/// See [`EventBody::SessionFinished`](super::EventBody::SessionFinished).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFinished {
     /// How it ended.

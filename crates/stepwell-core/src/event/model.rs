@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::CallId;
 use crate::text::Text;
 
-/// See [`EventBody::ModelRequested`].
+/// See [`EventBody::ModelRequested`](super::EventBody::ModelRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRequested {
     /// The step, from 1.
@@ -21,7 +21,7 @@ pub struct ModelRequested {
     pub prompt_bytes: u64,
 }
 
-/// See [`EventBody::ModelReplied`].
+/// See [`EventBody::ModelReplied`](super::EventBody::ModelReplied).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReplied {
     /// The step that was asked.
@@ -110,7 +110,7 @@ impl Usage {
     }
 }
 
-/// See [`EventBody::ModelFailed`].
+/// See [`EventBody::ModelFailed`](super::EventBody::ModelFailed).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFailed {
     /// The step that was asked.

@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Timer {
     }
 }
 
-/// See [`EventBody::TimerStarted`].
+/// See [`EventBody::TimerStarted`](super::EventBody::TimerStarted).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerStarted {
     /// What it is for.
@@ -82,7 +82,7 @@ pub struct TimerStarted {
     pub due_at: TimestampMs,
 }
 
-/// See [`EventBody::TimerFired`].
+/// See [`EventBody::TimerFired`](super::EventBody::TimerFired).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerFired {
     /// Which timer.

@@ -11,7 +11,7 @@ use stepwell_server::ServerOptions;
 use tonic::{Code, Status, Streaming};
 
 use crate::interposed::Interposed;
-use crate::stored::{MANY, long_session};
+use crate::stored::messages;
 use crate::world::{PLAIN, TALKER, Turn, World, within};
 
 async fn watch(
@@ -162,8 +162,10 @@ async fn slow_reader(world: &World, id: &str, pause: Duration) -> Option<(u64, S
 
 #[tokio::test]
 async fn a_reader_that_takes_nothing_is_ended_and_told_where_to_go_on() {
+    // More than the windows of a connection take.
+    const COUNT: u64 = 20_000;
     let store = Arc::new(MemoryStore::new());
-    let id = long_session(&store, [9; 16]).await.to_string();
+    let id = messages(&store, [9; 16], COUNT).await.to_string();
     let patience = Duration::from_millis(100);
     let options = ServerOptions { slow_reader: patience, ..ServerOptions::default() };
     let world = World::over(store, &[], options).await;
@@ -177,7 +179,7 @@ async fn a_reader_that_takes_nothing_is_ended_and_told_where_to_go_on() {
     };
     assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
     assert!(error.message().contains(&format!("watch again after seq {last}")), "{error}");
-    assert!(last < MANY);
+    assert!(last < COUNT);
     let mut stream = watch(&world, &id, last).await;
     assert_eq!(seqs(&mut stream, 3).await, [last + 1, last + 2, last + 3]);
     world.stop().await;

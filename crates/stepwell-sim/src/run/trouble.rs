@@ -36,6 +36,13 @@ struct Swarm {
     sessions_in_memory_max: usize,
 }
 
+/// Whether the same was said twice at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twin {
+    Yes,
+    No,
+}
+
 /// See the module.
 pub(super) struct Play {
     pub(super) world: World,
@@ -256,12 +263,16 @@ impl Play {
         let state = self.world.state(session_id).await;
         let (input, asked) = self.person.speak(&state);
         // Now and then the same word twice at once, perhaps at two nodes.
-        for _ in 0..if self.dice.chance(150) { 2 } else { 1 } {
-            self.send(session_id, input.clone(), asked.clone());
+        if self.dice.chance(150) {
+            self.send(session_id, input.clone(), asked.clone(), Twin::Yes);
+            self.send(session_id, input, asked, Twin::Yes);
+            self.marks.mark("said twice at once");
+        } else {
+            self.send(session_id, input, asked, Twin::No);
         }
     }
 
-    fn send(&self, session_id: SessionId, input: Input, asked: Option<Asked>) {
+    fn send(&self, session_id: SessionId, input: Input, asked: Option<Asked>, twin: Twin) {
         let living = self.living();
         let Some(node) = self.dice.pick(&living) else { return };
         let (engine, told): (Engine, ToldBook) = (node.engine.clone(), self.told.clone());
@@ -272,6 +283,8 @@ impl Play {
             match answer {
                 Ok(it) if it.changed => told.note(session_id, asked, Told::Done),
                 Ok(_) => told.note(session_id, asked, Told::WasSo),
+                // Of two that look the same in the log one may be taken and the other refused.
+                Err(EngineError::Rejected(_)) if twin == Twin::Yes => {}
                 Err(EngineError::Rejected(_)) => told.note(session_id, asked, Told::Refused),
                 // Nobody knows.
                 Err(_) => {}
@@ -295,7 +308,7 @@ impl Play {
                 late: false,
                 duration_ms,
             };
-            self.send(session_id, Input::ToolFinished { report, worker: late.worker }, None);
+            self.send(session_id, Input::ToolFinished { report, worker: late.worker }, None, Twin::No);
             self.marks.mark("worker reported late");
         }
     }
@@ -323,7 +336,7 @@ impl Play {
         for row in self.world.rows().await {
             let state: Option<&SessionState> = checker.state(row.session_id);
             if let Some(input) = state.and_then(|state| self.person.help(state)) {
-                self.send(row.session_id, input, None);
+                self.send(row.session_id, input, None, Twin::No);
             }
         }
         tokio::time::sleep(ms(1_000)).await;

@@ -13,21 +13,30 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 
-type Items = Vec<Result<Item, Status>>;
 type Watch = Pin<Box<dyn Stream<Item = Result<WatchSessionResponse, Status>> + Send>>;
 type Blobs = Pin<Box<dyn Stream<Item = Result<v1::GetBlobResponse, Status>> + Send>>;
+
+/// What a watch does after its events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    Ends,
+    Breaks,
+    Hangs,
+}
+
+/// What one watch says: these events, and then.
+struct Script(&'static [u64], Tail);
 
 /// A server that answers each watch with the next of its scripts.
 #[derive(Clone)]
 struct Fake {
-    /// `None` never ends.
-    watches: Arc<Mutex<VecDeque<(Items, Option<()>)>>>,
+    watches: Arc<Mutex<VecDeque<Script>>>,
     asked: Arc<Mutex<Vec<u64>>>,
     status: SessionStatus,
 }
 
 impl Fake {
-    fn new(status: SessionStatus, watches: impl IntoIterator<Item = (Items, Option<()>)>) -> Self {
+    fn new(status: SessionStatus, watches: impl IntoIterator<Item = Script>) -> Self {
         let watches = Arc::new(Mutex::new(watches.into_iter().collect()));
         Self { watches, asked: Arc::default(), status }
     }
@@ -35,10 +44,6 @@ impl Fake {
     fn asked(&self) -> Vec<u64> {
         self.asked.lock().unwrap().clone()
     }
-}
-
-fn event(seq: u64) -> Result<Item, Status> {
-    Ok(Item::Event(Event { seq, ..Event::default() }))
 }
 
 fn not_here<T>() -> Result<Response<T>, Status> {
@@ -56,14 +61,16 @@ impl SessionService for Fake {
     ) -> Result<Response<Watch>, Status> {
         self.asked.lock().unwrap().push(request.get_ref().after_seq);
         let next = self.watches.lock().unwrap().pop_front();
-        let (items, end) = next.ok_or_else(|| Status::not_found("no such session"))?;
-        let items = items
-            .into_iter()
-            .map(|item| item.map(|item| WatchSessionResponse { item: Some(item) }));
-        let items = stream::iter(items);
-        Ok(Response::new(match end {
-            Some(()) => items.boxed(),
-            None => items.chain(stream::pending()).boxed(),
+        let Script(seqs, tail) = next.ok_or_else(|| Status::not_found("no such session"))?;
+        let events = stream::iter(seqs).map(|seq| {
+            let event = Event { seq: *seq, ..Event::default() };
+            Ok(WatchSessionResponse { item: Some(Item::Event(event)) })
+        });
+        let restarting = stream::iter([Err(Status::unavailable("restarting"))]);
+        Ok(Response::new(match tail {
+            Tail::Ends => events.boxed(),
+            Tail::Breaks => events.chain(restarting).boxed(),
+            Tail::Hangs => events.chain(stream::pending()).boxed(),
         }))
     }
 
@@ -173,10 +180,7 @@ async fn followed(fake: &Fake, stop_at: &str) -> (anyhow::Result<End>, Vec<Strin
 async fn a_broken_stream_is_resumed_without_gap_or_double() {
     let fake = Fake::new(
         SessionStatus::Completed,
-        [
-            (vec![event(1), event(2), Err(Status::unavailable("restarting"))], Some(())),
-            (vec![event(2), event(3)], Some(())),
-        ],
+        [Script(&[1, 2], Tail::Breaks), Script(&[2, 3], Tail::Ends)],
     );
     let (end, told) = followed(&fake, "").await;
     assert!(matches!(end.unwrap(), End::Over(_, SessionStatus::Completed)));
@@ -186,7 +190,7 @@ async fn a_broken_stream_is_resumed_without_gap_or_double() {
 
 #[tokio::test]
 async fn a_stream_that_ends_before_the_session_is_asked_again() {
-    let fake = Fake::new(SessionStatus::Thinking, [(vec![event(1)], Some(()))]);
+    let fake = Fake::new(SessionStatus::Thinking, [Script(&[1], Tail::Ends)]);
     let (end, told) = followed(&fake, "").await;
     let error = end.err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("no such session"));
@@ -196,7 +200,7 @@ async fn a_stream_that_ends_before_the_session_is_asked_again() {
 
 #[tokio::test]
 async fn when_nothing_comes_the_session_is_asked_once() {
-    let fake = Fake::new(SessionStatus::WaitingApproval, [(vec![event(1)], None)]);
+    let fake = Fake::new(SessionStatus::WaitingApproval, [Script(&[1], Tail::Hangs)]);
     let (end, told) = followed(&fake, "quiet").await;
     assert!(matches!(end.unwrap(), End::Stopped));
     assert_eq!(told, ["event 1", "quiet"]);
@@ -204,7 +208,7 @@ async fn when_nothing_comes_the_session_is_asked_once() {
 
 #[tokio::test]
 async fn a_quarantined_session_is_not_waited_for() {
-    let fake = Fake::new(SessionStatus::Quarantined, [(vec![event(1)], None)]);
+    let fake = Fake::new(SessionStatus::Quarantined, [Script(&[1], Tail::Hangs)]);
     let (end, _) = followed(&fake, "").await;
     assert!(matches!(end.unwrap(), End::Over(_, SessionStatus::Quarantined)));
 }
