@@ -36,6 +36,8 @@ pub struct Ev {
     pub seq: u64,
     /// Type, for example `tool_finished`.
     pub kind: String,
+    /// Seq of the input that led to it; all that follows from one input becomes durable together.
+    pub cause: u64,
     /// Who did it.
     pub actor: String,
     /// Content.
@@ -48,7 +50,8 @@ impl TryFrom<Event> for Ev {
     fn try_from(event: Event) -> Result<Self> {
         let body = serde_json::from_str(&event.body_json)
             .with_context(|| format!("event {} has no JSON: {:?}", event.seq, event.body_json))?;
-        Ok(Self { seq: event.seq, kind: event.r#type, actor: event.actor, body })
+        let Event { seq, cause, r#type: kind, actor, .. } = event;
+        Ok(Self { seq, kind, cause, actor, body })
     }
 }
 

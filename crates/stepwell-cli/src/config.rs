@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     fn surroundings() -> Surroundings {
-        Surroundings { home: Some("/home/ada".into()), ..Surroundings::default() }
+        Surroundings { home: Some("/srv/ada".into()), ..Surroundings::default() }
     }
 
     fn config(text: &str) -> Config {
@@ -401,7 +401,7 @@ drain = "1m30s"
             ServeSettings {
                 listen: "0.0.0.0:9000".parse().unwrap(),
                 data: "/etc/stepwell/data".into(),
-                workspaces: "/home/ada/work".into(),
+                workspaces: "/srv/ada/work".into(),
                 worker_concurrency: Some(3),
                 model_url: Some("http://gpu:8000/v1".into()),
                 model: Some("qwen3".into()),
@@ -445,8 +445,8 @@ drain = "1m30s"
         let config = Config::load(None, surroundings()).unwrap();
         let settings = config.serve(&ServeArgs::default()).unwrap();
         assert_eq!(settings.listen.to_string(), LISTEN_DEFAULT);
-        assert_eq!(settings.data, Path::new("/home/ada/.local/share/stepwell"));
-        assert_eq!(settings.workspaces, Path::new("/home/ada/.local/share/stepwell/workspaces"));
+        assert_eq!(settings.data, Path::new("/srv/ada/.local/share/stepwell"));
+        assert_eq!(settings.workspaces, Path::new("/srv/ada/.local/share/stepwell/workspaces"));
         assert_eq!(settings.worker_concurrency, Some(CONCURRENCY_DEFAULT));
         assert_eq!(config.server(None), SERVER_DEFAULT);
         assert_eq!(config.server(Some("")), SERVER_DEFAULT);

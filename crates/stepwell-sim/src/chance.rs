@@ -58,7 +58,7 @@ impl Chance {
             return self.answer(asked).after_ms(after_ms);
         }
         let calls: Vec<(&str, String)> =
-            (0..dice.between(1, 3)).map(|_| (self.tool(), self.arguments())).collect();
+            (0..dice.between(1, 3)).map(|_| self.call()).collect();
         let calls: Vec<(&str, &str)> =
             calls.iter().map(|(name, arguments)| (*name, arguments.as_str())).collect();
         self.finish(call(&calls).after_ms(after_ms))
@@ -100,24 +100,30 @@ impl Chance {
         }
     }
 
-    fn tool(&self) -> &'static str {
-        let tools =
-            [LOOK, LOOK, PUT, PUT, PAY, PAY, NOTE, NOTE, NOTE, ERASE, "ask_user", "sleep", "nosuch"];
-        self.dice.pick(&tools).copied().unwrap_or(LOOK)
-    }
-
-    fn arguments(&self) -> String {
-        match self.dice.below(20) {
-            0 => "{\"n\":".to_string(),
-            1 => "{\"n\":\"one\"}".to_string(),
-            2 => "[1]".to_string(),
-            3 => String::new(),
-            4..=6 => format!("{{\"seconds\":{}}}", self.dice.below(90)),
-            7..=9 => format!("{{\"question\":\"why {}?\"}}", self.dice.below(1_000)),
+    fn call(&self) -> (&'static str, String) {
+        let dice = &self.dice;
+        let tool = match dice.below(40) {
+            0..=7 => LOOK,
+            8..=14 => PUT,
+            15..=21 => PAY,
+            22..=30 => NOTE,
+            31 => ERASE,
+            32..=34 => "ask_user",
+            35..=38 => "sleep",
+            _ => "nosuch",
+        };
+        let arguments = match (tool, dice.below(40)) {
+            (_, 0) => "{\"n\":".to_string(),
+            (_, 1) => "{\"n\":\"one\"}".to_string(),
+            (_, 2) => "[1]".to_string(),
+            (_, 3) => String::new(),
+            ("ask_user", _) => format!("{{\"question\":\"why {}?\"}}", dice.below(1_000)),
+            ("sleep", _) => format!("{{\"seconds\":{}}}", dice.below(90)),
             // The same action again, so that repetition is noticed.
-            10 => "{\"n\":7}".to_string(),
-            _ => format!("{{\"n\":{}}}", self.dice.below(1_000_000)),
-        }
+            (_, 4..=9) => "{\"n\":7}".to_string(),
+            (_, _) => format!("{{\"n\":{}}}", dice.below(1_000_000)),
+        };
+        (tool, arguments)
     }
 
     /// How a tool call goes.

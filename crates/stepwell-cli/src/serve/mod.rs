@@ -35,8 +35,11 @@ use crate::config::{ServeSettings, WorkerSettings};
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
 
 /// Runs a server until it is told to end.
-pub(crate) async fn run(settings: ServeSettings) -> anyhow::Result<()> {
+pub(crate) async fn run(mut settings: ServeSettings) -> anyhow::Result<()> {
     log_to_stderr();
+    // What is said about folders must stay true whoever reads it, wherever they are.
+    settings.data = std::path::absolute(&settings.data)?;
+    settings.workspaces = std::path::absolute(&settings.workspaces)?;
     let listener = listen(settings.listen).await?;
     let address = listener.local_addr()?;
     let store = open_store(&settings)?;
@@ -124,8 +127,9 @@ async fn run_parts(
 }
 
 /// Runs a worker until it is told to end.
-pub(crate) async fn run_worker(settings: WorkerSettings) -> anyhow::Result<()> {
+pub(crate) async fn run_worker(mut settings: WorkerSettings) -> anyhow::Result<()> {
     log_to_stderr();
+    settings.workspaces = std::path::absolute(&settings.workspaces)?;
     std::fs::create_dir_all(&settings.workspaces).with_context(|| {
         format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
     })?;

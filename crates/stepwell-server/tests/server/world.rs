@@ -176,6 +176,7 @@ impl World {
         is_so: impl Fn(&v1::GetSessionResponse) -> bool,
     ) -> v1::GetSessionResponse {
         let mut client = self.sessions().await;
+        let mut changes = self.engine.subscribe(session_id.parse().unwrap());
         within(async {
             loop {
                 let request = v1::GetSessionRequest { session_id: session_id.into() };
@@ -183,7 +184,7 @@ impl World {
                 if is_so(&answer) {
                     return answer;
                 }
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                changes.head.changed().await.unwrap();
             }
         })
         .await

@@ -139,7 +139,7 @@ fn random_mood(dice: &crate::Dice) -> Mood {
     let often = |per_mille: u64| if dice.chance(400) { dice.below(per_mille) } else { 0 };
     Mood {
         model_fails: often(400),
-        model_calls: dice.between(500, 950),
+        model_calls: dice.between(600, 990),
         tools_fail: often(300),
         slow_ms_max: *dice.pick(&[10, 500, 5_000, 30_000]).unwrap_or(&500),
     }

@@ -27,6 +27,21 @@ pub(super) enum Act {
 }
 
 impl Act {
+    /// The type of the event that it becomes.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Say { .. } => "message_received",
+            Self::Pause { .. } => "pause_requested",
+            Self::Resume => "resume_requested",
+            Self::Cancel { .. } => "cancel_requested",
+            Self::Approve { .. }
+            | Self::Deny { .. }
+            | Self::Happened { .. }
+            | Self::DidNotHappen { .. } => "approval_decided",
+            Self::KillWorker { .. } => "tool_lost",
+        }
+    }
+
     /// Tells the server. Not for what is done to the worker.
     pub(super) async fn tell(&self, api: &Api, session_id: &str) -> Result<()> {
         let session_id = session_id.to_owned();

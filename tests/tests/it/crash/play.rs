@@ -39,6 +39,12 @@ pub(super) struct Played {
 }
 
 impl Played {
+    /// Whether nothing more was durable at the kill than what became durable with that event.
+    pub(super) fn was_exact(&self, kill: Kill) -> bool {
+        let cause_of = |seq: u64| self.events.iter().find(|it| it.seq == seq).map(|it| it.cause);
+        self.head_at_kill.and_then(cause_of) == cause_of(kill.after)
+    }
+
     /// The log, for a failure.
     pub(super) fn told(&self) -> String {
         let line = |it: &Ev| format!("  #{} {} {} {}", it.seq, it.kind, it.actor, it.body);
@@ -58,6 +64,8 @@ struct Play<'a> {
     events: Vec<Ev>,
     /// What the server said yes to, and was not seen in the log yet.
     told: Option<Act>,
+    /// The call's report after the end may be missing: it was acknowledged and not yet durable.
+    may_miss_late: bool,
 }
 
 enum Stop {
@@ -77,12 +85,15 @@ pub(super) async fn play(story: &Story, kill: Option<Kill>) -> Result<Played> {
 async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
     let stage = Stage::counting(story.script).await?;
     let session_id = stage.api.create("Live a whole life.", &story.agent).await?;
-    let mut play = Play { story, stage, session_id, events: Vec::new(), told: None };
+    let events = Vec::new();
+    let mut play = Play { story, stage, session_id, events, told: None, may_miss_late: false };
     let mut head_at_kill = None;
     if let Some(kill) = kill {
         play.drive(&Stop::After(kill.after)).await?;
         play.stage.server.kill().await?;
-        head_at_kill = Some(look(play.stage.server.data())?.head(&play.session_id)?);
+        let store = look(play.stage.server.data())?;
+        head_at_kill = Some(store.head(&play.session_id)?);
+        play.may_miss_late = store.kinds(&play.session_id)?.iter().any(|it| it == "session_finished");
         if kill.with_worker {
             play.stage.worker()?.kill().await?;
             play.stage.worker()?.start_again()?;
@@ -123,7 +134,7 @@ impl Play<'_> {
     fn is_over(&self) -> bool {
         let is_finished = self.events.iter().any(|it| it.kind == "session_finished");
         let is_late = self.events.last().is_some_and(|it| it.body["late"] == true);
-        is_finished && (is_late || !self.story.ends_late)
+        is_finished && (is_late || !self.story.ends_late || self.may_miss_late)
     }
 
     /// Follows the log and does what the person does.
@@ -140,8 +151,8 @@ impl Play<'_> {
             match news {
                 Some(Watched::Event(event)) => {
                     let seq = event.seq;
+                    self.told.take_if(|told| told.kind() == event.kind);
                     self.events.push(event);
-                    self.told = None;
                     if matches!(stop, Stop::After(after) if seq >= *after) {
                         return Ok(());
                     }
@@ -164,11 +175,11 @@ impl Play<'_> {
     }
 
     async fn act(&mut self) -> Result<()> {
-        let starts = self.stage.ledger()?.starts()?;
-        let next = (self.story.next)(&self.view(&starts)?);
-        let Some(act) = next.filter(|next| self.told.as_ref() != Some(next)) else {
+        if self.told.is_some() {
             return Ok(());
-        };
+        }
+        let starts = self.stage.ledger()?.starts()?;
+        let Some(act) = (self.story.next)(&self.view(&starts)?) else { return Ok(()) };
         if let Act::KillWorker { call } = act {
             let worker = self.stage.worker()?;
             worker.kill().await?;
