@@ -54,13 +54,12 @@ pub(crate) struct ConfigFile {
 struct LimitsSection {
     active_sessions: Option<u32>,
     model_calls: Option<u32>,
-    tool_calls: Option<u32>,
     #[serde(default, deserialize_with = "duration")]
     drain: Option<Duration>,
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 12] = [
     "listen",
     "data",
     "workspaces",
@@ -72,7 +71,6 @@ const KEYS: [&str; 13] = [
     "limits",
     "active_sessions",
     "model_calls",
-    "tool_calls",
     "drain",
 ];
 
@@ -144,8 +142,6 @@ pub(crate) struct EngineLimits {
     pub(crate) active_sessions_max: Option<usize>,
     /// Model calls in flight.
     pub(crate) model_calls_max: Option<usize>,
-    /// Tool calls in flight.
-    pub(crate) tool_calls_max: Option<usize>,
     /// Time to end running work.
     pub(crate) drain: Option<Duration>,
 }
@@ -311,7 +307,6 @@ impl Config {
         Ok(EngineLimits {
             active_sessions_max: size(args.active_sessions.or(file.active_sessions)),
             model_calls_max: size(args.model_calls.or(file.model_calls)),
-            tool_calls_max: size(args.tool_calls.or(file.tool_calls)),
             drain: drain.or(file.drain),
         })
     }
@@ -389,7 +384,6 @@ server = "gpu:9000"
 [limits]
 active_sessions = 10
 model_calls = 20
-tool_calls = 30
 drain = "1m30s"
 "#;
 
@@ -410,7 +404,6 @@ drain = "1m30s"
                 limits: EngineLimits {
                     active_sessions_max: Some(10),
                     model_calls_max: Some(20),
-                    tool_calls_max: Some(30),
                     drain: Some(Duration::from_secs(90)),
                 },
             }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
 use axum::middleware;
 use axum::response::Response;
 use stepwell_proto::v1;
@@ -41,6 +42,9 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Calls and streams of one connection at the same time. A client opens one for each session that
 /// it watches.
 const STREAMS_MAX: u32 = 1_024;
+
+/// Names the server's release in every answer.
+const RELEASE_HEADER: &str = "stepwell-version";
 
 /// How tonic begins to say that a message is too large; it has no other mark.
 const TOO_LARGE: &str = "Error, decoded message length too large";
@@ -190,8 +194,10 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
         .add_service(reflection().build_v1alpha()?))
 }
 
-/// Puts what the transport refuses into the words and codes of this API.
+/// Names the release, and puts what the transport refuses into the words and codes of this API.
 async fn in_words(mut response: Response) -> Response {
+    let release = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+    response.headers_mut().insert(RELEASE_HEADER, release);
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
     let message = status.message();
     let worded = if status.code() == Code::OutOfRange && message.starts_with(TOO_LARGE) {

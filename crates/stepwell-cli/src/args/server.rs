@@ -67,9 +67,6 @@ pub(crate) struct LimitArgs {
     /// Model calls in flight at the same time
     #[arg(long, value_name = "N", env = "STEPWELL_MODEL_CALLS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) model_calls: Option<u32>,
-    /// Tool calls in flight at the same time
-    #[arg(long, value_name = "N", env = "STEPWELL_TOOL_CALLS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tool_calls: Option<u32>,
     /// How long running work may take to end when the server goes down, for example 10s
     #[arg(long, value_name = "TIME", env = "STEPWELL_DRAIN")]
     pub(crate) drain: Option<String>,
