@@ -6,6 +6,7 @@ mod process;
 mod raw;
 mod report;
 mod time;
+mod wire;
 mod workload;
 mod world;
 
@@ -91,4 +92,5 @@ const MEASURES: &[(&str, Run)] = &[
     ("waiting_memory", process::waiting),
     ("process_start", process::start),
     ("fold", inproc::fold),
+    ("wire", wire::steps),
 ];

@@ -91,7 +91,9 @@ pub(crate) fn draft(
     }
     if let Some(reason) = bug {
         let unusable = || EngineError::Quarantined { session_id, reason: reason.clone() };
-        letters.into_iter().for_each(|letter| letter.answer(Err(unusable())));
+        for letter in letters {
+            letter.answer(Err(unusable()));
+        }
         return Err(reason);
     }
     match after {

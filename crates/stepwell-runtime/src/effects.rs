@@ -206,12 +206,11 @@ impl Effects {
         self.running.insert(key, running);
         let mailbox = self.mailbox.clone();
         self.engine.inner.effects.spawn(async move {
-            let told = match catch_panic(effect).await {
-                Ok(told) => told,
-                Err(()) => {
-                    tracing::error!(session = %outlet.session_id, ?key, "an effect panicked");
-                    outlet.deliver(panicked(key), Vec::new()).await
-                }
+            let told = if let Ok(told) = catch_panic(effect).await {
+                told
+            } else {
+                tracing::error!(session = %outlet.session_id, ?key, "an effect panicked");
+                outlet.deliver(panicked(key), Vec::new()).await
             };
             if told == Told::No {
                 tokio::select! {

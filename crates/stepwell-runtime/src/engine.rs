@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::EngineError;
 use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
-use crate::mailbox::{Answer, Letter, Mailbox, Origin, Returned};
+use crate::mailbox::{Answer, Letter, Mailbox, Origin, Sent};
 use crate::owner::{Owner, Place, Start};
 use crate::scheduler::Planner;
 use crate::task::Tasks;
@@ -175,9 +175,8 @@ impl Engine {
     async fn say_goodbye(&self) {
         let (store, node) = (&self.inner.ports.store, &self.inner.options.node);
         let beat = store.beat(node, TimestampMs(0));
-        match tokio::time::timeout(OWNERS_END, beat).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => tracing::debug!("others have to wait for the lease to run out"),
+        if !matches!(tokio::time::timeout(OWNERS_END, beat).await, Ok(Ok(()))) {
+            tracing::debug!("others have to wait for the lease to run out");
         }
     }
 
@@ -257,14 +256,10 @@ impl Engine {
             let mailbox = self.mailbox(session_id, &origin);
             let (reply, answer) = oneshot::channel();
             match mailbox.send(Letter { input, blobs, origin: origin.clone(), reply }) {
-                Ok(()) => {}
-                Err(Returned::Full) => return Err(EngineError::Busy { session_id }),
-                Err(Returned::Closed(back)) => {
-                    (input, blobs) = (back.input, back.blobs);
-                    // The owner that closed it is about to leave the table.
-                    tokio::task::yield_now().await;
-                    continue;
-                }
+                Sent::Yes => {}
+                Sent::Full => return Err(EngineError::Busy { session_id }),
+                // The owner that closed it is about to leave the table.
+                Sent::Closed => tokio::task::yield_now().await,
             }
             match answer.await {
                 Ok(Answer::Decided(result)) => return result,

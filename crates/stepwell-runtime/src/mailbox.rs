@@ -82,10 +82,12 @@ impl Letter {
     }
 }
 
-/// Why a letter was not taken; it comes back.
-pub(crate) enum Returned {
-    /// The owner is gone: find the next one.
-    Closed(Letter),
+/// What became of the wish to put a letter in.
+pub(crate) enum Sent {
+    /// It is in.
+    Yes,
+    /// The owner is gone, and the letter went back to its sender: find the next owner.
+    Closed,
     /// Too many wait.
     Full,
 }
@@ -120,18 +122,19 @@ impl Mailbox {
     }
 
     /// Puts a letter in.
-    pub(crate) fn send(&self, letter: Letter) -> Result<(), Returned> {
+    pub(crate) fn send(&self, letter: Letter) -> Sent {
         let mut queue = self.queue();
         if queue.is_closed {
-            return Err(Returned::Closed(letter));
+            letter.give_back();
+            return Sent::Closed;
         }
         if queue.letters.len() >= WAITING_MAX {
-            return Err(Returned::Full);
+            return Sent::Full;
         }
         queue.letters.push_back(letter);
         drop(queue);
         self.arrived.notify_one();
-        Ok(())
+        Sent::Yes
     }
 
     /// Tells the owner that an effect ended and that nothing will come of it.

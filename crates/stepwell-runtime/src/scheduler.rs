@@ -202,11 +202,10 @@ fn revisit(engine: &Engine, now: Instant) {
 /// Looks what is due and says when to look again, if that is not for a timer.
 async fn look(engine: &Engine) -> Option<Instant> {
     match pass(engine).await {
-        Ok(Pass::Done) => None,
+        Ok(Pass::Done | Pass::NoRoom) => None,
         Ok(Pass::Full { is_new: true }) => Some(Instant::now() + BATCH_TIME),
         // All of them are in memory already, and do not get on.
         Ok(Pass::Full { is_new: false }) => Some(Instant::now() + STORE_RETRY),
-        Ok(Pass::NoRoom) => None,
         Err(error) => {
             tracing::warn!(%error, "the store cannot say which sessions are due");
             Some(Instant::now() + STORE_RETRY)

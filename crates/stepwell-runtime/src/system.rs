@@ -44,6 +44,9 @@ impl Random for SystemRandom {
 }
 
 /// 16 random bytes.
+///
+/// # Panics
+/// If the operating system gives no random numbers.
 pub fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];
     #[expect(clippy::expect_used, reason = "a system without randomness cannot name sessions")]

@@ -1,7 +1,7 @@
 //! Persons: what they may say, and persons who say it by chance.
 
 use stepwell_core::decide::Verdict;
-use stepwell_core::event::{ApprovalDecision, Question};
+use stepwell_core::event::{ApprovalDecision, ApprovalDecision as Word, Question};
 use stepwell_core::state::{Approval, Call, CallStatus, Phase};
 use stepwell_core::{ApprovalId, CallId, Input, JsonText, SessionState, Text};
 
@@ -87,7 +87,6 @@ impl Person {
         let Some((approval_id, approval)) = self.dice.pick(approvals) else {
             return (resume(), None);
         };
-        use ApprovalDecision as Word;
         let words: &[Word] = match approval.question {
             Question::MayRun => {
                 &[Word::Approve, Word::Approve, Word::Approve, Word::Deny, Word::ApproveForSession]

@@ -204,16 +204,12 @@ impl SimStore {
         }
     }
 
-    async fn call<T, E: From<StoreError>>(
+    async fn call<T: Send + 'static, E: From<StoreError> + Send + 'static>(
         &self,
         kind: Kind,
         name: &'static str,
         effect: impl Future<Output = Result<T, E>> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: Send + 'static,
-    {
+    ) -> Result<T, E> {
         let planned = self.count(kind, name);
         let injected = || StoreError::Failed { operation: name, reason: "a simulated fault".into() };
         let passage = async {

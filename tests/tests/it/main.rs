@@ -1,6 +1,8 @@
 //! Black-box tests: they start the real binary, kill it, and look at what it left.
 #![cfg(test)]
 
+mod approvals;
+mod cli;
 mod crash;
 mod demo;
 mod fleet;

@@ -67,8 +67,8 @@ async fn calls_that_do_not_end_in_time_are_left_to_the_next_start() {
     assert_eq!(count(&world, session_id, EventKind::ToolFinished).await, 0);
     world.start("n2");
     world.until_status(session_id, Status::Completed).await;
-    let note = stepwell_core::CallId { step: 1, index: 2 };
-    assert_eq!(world.fleet.starts_of(session_id, note), 1);
+    let second = stepwell_core::CallId { step: 1, index: 2 };
+    assert_eq!(world.fleet.starts_of(session_id, second), 1);
 }
 
 #[tokio::test(start_paused = true)]

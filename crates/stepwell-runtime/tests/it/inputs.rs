@@ -40,6 +40,27 @@ async fn the_same_decision_twice_at_once_is_one_decision() {
     }
 }
 
+/// The second word is judged by the first one, which never became a fact.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_refused_for_the_sake_of_a_decision_that_was_not_recorded() {
+    let world = World::new(1);
+    world.model.play(steps(vec![call(&[(PAY, "{}")])]));
+    let node = world.start("n1");
+    let session_id = node.create(&agent()).await.unwrap();
+    world.until_status(session_id, Status::WaitingApproval).await;
+    let approval_id = open_approval(&world, session_id).await;
+    // The way to the store is long enough for both to be decided together.
+    node.store.fail_append(1, stepwell_ports::memory::FaultTime::BeforeEffect);
+    world.sky.weather().latency_ms_max = 50;
+    let (one, two) = tokio::join!(
+        node.submit(session_id, people::decide(approval_id, ApprovalDecision::Approve)),
+        node.submit(session_id, people::decide(approval_id, ApprovalDecision::Deny)),
+    );
+    for result in [one, two] {
+        assert!(matches!(result, Err(EngineError::Store(_)) | Ok(_)), "{result:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_meets_a_parking_owner_is_taken() {
     for round in 0..300 {
@@ -102,15 +123,9 @@ async fn the_same_client_key_gives_the_same_session() {
     let world = World::new(6);
     let node = world.start("n1");
     let create = |digest: &str| stepwell_runtime::CreateSession {
-        agent: agent(),
-        task: Text::from("Do it."),
-        title: String::new(),
-        workspace: String::new(),
-        labels: Vec::new(),
-            workspace: String::new(),
         client_key: Some("key".to_string()),
         request_digest: digest.to_string(),
-        by: person("ann"),
+        ..stepwell_sim::world::create(&agent())
     };
     let (one, two) =
         tokio::join!(node.engine.create(create("a")), node.engine.create(create("a")));

@@ -39,6 +39,39 @@ impl Page {
         let is_late = matches!(&event.body, EventBody::ToolFinished(ToolFinished { late: true, .. }));
         ensure(!self.is_finished || is_late, "it comes after the end")?;
         match &event.body {
+            EventBody::SessionCreated(_) => ensure(event.seq.0 == 1, "it is created again"),
+            EventBody::ModelRequested(_)
+            | EventBody::ModelReplied(_)
+            | EventBody::ModelFailed(_) => self.read_model(&event.body),
+            EventBody::ToolScheduled(_)
+            | EventBody::ToolDispatched(_)
+            | EventBody::ToolLost(_)
+            | EventBody::ToolFinished(_)
+            | EventBody::ToolRefused(_) => self.read_tool(&event.body),
+            EventBody::ApprovalRequested(_)
+            | EventBody::ApprovalDecided(_)
+            | EventBody::MessageReceived(_)
+            | EventBody::TimerFired(_) => self.read_answer(&event.body),
+            EventBody::CancelRequested(_) => {
+                ensure(!self.is_cancelled, "it is cancelled twice")?;
+                (self.is_cancelled, self.asked) = (true, None);
+                Ok(())
+            }
+            EventBody::SessionFinished(it) => {
+                let is_completed = it.outcome == Outcome::Completed;
+                ensure(!is_completed || self.all_settled(), "it completes with an open call")?;
+                ensure(!is_completed || self.asked.is_none(), "it completes unanswered")?;
+                self.is_finished = true;
+                Ok(())
+            }
+            EventBody::TimerStarted(_)
+            | EventBody::PauseRequested(_)
+            | EventBody::ResumeRequested(_) => Ok(()),
+        }
+    }
+
+    fn read_model(&mut self, body: &EventBody) -> Result<(), String> {
+        match body {
             EventBody::ModelRequested(it) => {
                 ensure(self.all_settled(), "the model is asked while a call is open")?;
                 ensure(!self.replied.contains(&it.step), "a step is asked that was answered")?;
@@ -57,16 +90,22 @@ impl Page {
             EventBody::ModelFailed(it) => {
                 ensure(self.asked.take() == Some((it.step, it.attempt)), "nobody asked")?;
             }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_tool(&mut self, body: &EventBody) -> Result<(), String> {
+        match body {
             EventBody::ToolScheduled(it) => {
                 ensure(!self.is_cancelled, "a call is scheduled after a cancel")?;
                 let call = self.open(it.call_id)?;
                 call.0 += 1;
-                ensure(call.0 == it.attempt, "an attempt is left out")?;
+                ensure(call.0 == it.attempt, "an attempt is left out")
             }
             EventBody::ToolDispatched(it) => {
                 ensure(!self.is_cancelled, "a call is dispatched after a cancel")?;
-                let call = self.open(it.call_id)?;
-                ensure(call.0 == it.attempt, "another attempt is dispatched")?;
+                ensure(self.open(it.call_id)?.0 == it.attempt, "another attempt is dispatched")
             }
             EventBody::ToolLost(it) => {
                 let is_cancelled = self.is_cancelled;
@@ -74,55 +113,53 @@ impl Page {
                 ensure(call.0 == it.attempt, "another attempt is lost")?;
                 // Nobody waits for it any more.
                 call.1 = is_cancelled;
+                Ok(())
             }
             EventBody::ToolFinished(it) if !it.late => {
                 ensure(self.open(it.call_id)?.0 == it.attempt, "another attempt finished")?;
-                self.settle(it.call_id)?;
                 // A question about it is withdrawn.
                 self.open_approvals.retain(|_, call_id| *call_id != it.call_id);
+                self.settle(it.call_id)
             }
-            EventBody::ToolFinished(_) => {}
-            EventBody::ToolRefused(it) => self.settle(it.call_id)?,
+            EventBody::ToolRefused(it) => self.settle(it.call_id),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_answer(&mut self, body: &EventBody) -> Result<(), String> {
+        match body {
             EventBody::ApprovalRequested(it) => {
                 self.open(it.call_id)?;
                 let is_new = self.open_approvals.insert(it.approval_id, it.call_id).is_none();
-                ensure(is_new, "an approval is asked for twice")?;
+                ensure(is_new, "an approval is asked for twice")
             }
             EventBody::ApprovalDecided(it) => {
                 let call_id = self.open_approvals.remove(&it.approval_id);
                 ensure(call_id == Some(it.call_id), "the approval is not open")?;
-                if let ApprovalDecision::Happened | ApprovalDecision::Failed = it.decision {
-                    self.settle(it.call_id)?;
+                match it.decision {
+                    ApprovalDecision::Happened | ApprovalDecision::Failed => {
+                        self.settle(it.call_id)
+                    }
+                    ApprovalDecision::Approve
+                    | ApprovalDecision::ApproveForSession
+                    | ApprovalDecision::Deny
+                    | ApprovalDecision::DidNotHappen => Ok(()),
                 }
             }
             EventBody::MessageReceived(it) => {
-                if let Some(call_id) = it.answers {
-                    self.settle(call_id)?;
-                }
+                it.answers.map_or(Ok(()), |call_id| self.settle(call_id))
             }
             EventBody::TimerFired(it) => match it.timer {
-                Timer::Sleep(call_id) => self.settle(call_id)?,
+                Timer::Sleep(call_id) => self.settle(call_id),
                 Timer::ApprovalExpiry(id) => {
-                    ensure(self.open_approvals.remove(&id).is_some(), "nothing expires")?;
+                    ensure(self.open_approvals.remove(&id).is_some(), "nothing expires")
                 }
-                Timer::ModelRetry | Timer::ToolRetry(_) | Timer::Deadline | Timer::CancelGrace => {}
+                Timer::ModelRetry | Timer::ToolRetry(_) | Timer::Deadline | Timer::CancelGrace => {
+                    Ok(())
+                }
             },
-            EventBody::CancelRequested(_) => {
-                ensure(!self.is_cancelled, "it is cancelled twice")?;
-                (self.is_cancelled, self.asked) = (true, None);
-            }
-            EventBody::SessionFinished(it) => {
-                let is_completed = it.outcome == Outcome::Completed;
-                ensure(!is_completed || self.all_settled(), "it completes with an open call")?;
-                ensure(!is_completed || self.asked.is_none(), "it completes unanswered")?;
-                self.is_finished = true;
-            }
-            EventBody::SessionCreated(_) => ensure(event.seq.0 == 1, "it is created again")?,
-            EventBody::TimerStarted(_)
-            | EventBody::PauseRequested(_)
-            | EventBody::ResumeRequested(_) => {}
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn all_settled(&self) -> bool {

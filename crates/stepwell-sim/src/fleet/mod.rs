@@ -150,6 +150,15 @@ struct Inner {
     runs: u64,
 }
 
+/// A call that a worker has begun.
+struct Job {
+    place: Place,
+    attempt: Attempt,
+    run: u64,
+    plan: CallPlan,
+    cancel: CancellationToken,
+}
+
 /// See the module.
 pub struct Fleet {
     store: Arc<MemoryStore>,
@@ -273,11 +282,11 @@ impl Fleet {
         request: &ToolRequest,
         place: Place,
         plan: CallPlan,
-    ) -> Option<u64> {
+    ) -> Option<()> {
         let info = self.store.session(request.session_id).await.ok().flatten();
         let attempt = (request.session_id, request.call_id, request.attempt);
         let cancel = CancellationToken::new();
-        let run = {
+        let job = {
             let mut inner = self.inner();
             inner.runs += 1;
             let run = inner.runs;
@@ -299,23 +308,17 @@ impl Fleet {
                 head: info.as_ref().map_or(Seq(0), |it| it.row.head_seq),
                 by_owner: info.is_some_and(|it| it.owner == node),
             });
-            run
+            Job { place, attempt, run, plan, cancel }
         };
         self.notify();
         let fleet = self.clone();
-        self.tasks.spawn(async move { fleet.work(place, attempt, run, plan, cancel).await });
-        Some(run)
+        self.tasks.spawn(async move { fleet.work(job).await });
+        Some(())
     }
 
     /// A call's life in its worker, until it ends or the worker dies.
-    async fn work(
-        self: Arc<Self>,
-        place: Place,
-        attempt: Attempt,
-        run: u64,
-        plan: CallPlan,
-        cancel: CancellationToken,
-    ) {
+    async fn work(self: Arc<Self>, job: Job) {
+        let Job { place, attempt, run, plan, cancel } = job;
         let worker = place.worker.clone();
         let duration = Duration::from_millis(plan.duration_ms);
         let report = tokio::select! {

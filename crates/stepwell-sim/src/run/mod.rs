@@ -6,7 +6,7 @@
 mod trouble;
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use stepwell_core::SessionId;
@@ -156,11 +156,11 @@ async fn tell(world: &World, session_id: Option<SessionId>) -> String {
     );
     for event in log {
         let body: String = format!("{:?}", event.body).chars().take(300).collect();
-        story.push_str(&format!("{} {} {} {body}\n", event.seq, event.time, event.actor));
+        let _ = writeln!(story, "{} {} {} {body}", event.seq, event.time, event.actor);
     }
     let starts = world.fleet.starts().into_iter().filter(|it| it.attempt.0 == session_id);
     for start in starts {
-        story.push_str(&format!("{start:?}\n"));
+        let _ = writeln!(story, "{start:?}");
     }
     story
 }

@@ -1,8 +1,9 @@
 //! What happens to the world: trouble in the first phase, help in the second.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stepwell_core::{Input, Seq, SessionId, SessionState, Status};
+use stepwell_core::{Input, Seq, SessionId, SessionState};
 use stepwell_ports::memory::FaultTime;
 use stepwell_ports::{StoreError, ToolReport};
 use stepwell_runtime::{Engine, EngineError, EngineOptions};
@@ -22,18 +23,47 @@ const SESSIONS_MAX: u64 = 6;
 /// How long a request of a person may take before they give up, in milliseconds.
 const PATIENCE_MS: u64 = 60_000;
 
+/// A kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    Crashes,
+    StoreFaults,
+    LateAppends,
+    ClockJumps,
+    WorkersComeAndGo,
+    Damage,
+}
+
 /// Which kinds of trouble this seed has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Swarm {
     /// Nodes at the same time: one, or two that share the store by leases.
     nodes: u64,
-    crashes: bool,
-    store_faults: bool,
-    late_appends: bool,
-    clock_jumps: bool,
-    workers_come_and_go: bool,
-    damage: bool,
+    troubles: BTreeSet<Trouble>,
     sessions_in_memory_max: usize,
+}
+
+impl Swarm {
+    fn draw(dice: &Dice) -> Self {
+        let likely = [
+            (Trouble::Crashes, 750),
+            (Trouble::StoreFaults, 500),
+            (Trouble::LateAppends, 200),
+            (Trouble::ClockJumps, 300),
+            (Trouble::WorkersComeAndGo, 500),
+            (Trouble::Damage, 80),
+        ];
+        let drawn = likely.into_iter().filter(|(_, per_mille)| dice.chance(*per_mille));
+        Self {
+            troubles: drawn.map(|(trouble, _)| trouble).collect(),
+            nodes: if dice.chance(350) { 2 } else { 1 },
+            sessions_in_memory_max: if dice.chance(150) { 2 } else { 100 },
+        }
+    }
+
+    fn has(&self, trouble: Trouble) -> bool {
+        self.troubles.contains(&trouble)
+    }
 }
 
 /// Whether the same was said twice at once.
@@ -61,16 +91,7 @@ pub(super) struct Play {
 impl Play {
     pub(super) fn new(world: World, chance: Arc<Chance>) -> Self {
         let dice = world.dice.fork("play");
-        let swarm = Swarm {
-            nodes: if dice.chance(350) { 2 } else { 1 },
-            crashes: dice.chance(750),
-            store_faults: dice.chance(500),
-            late_appends: dice.chance(200),
-            clock_jumps: dice.chance(300),
-            workers_come_and_go: dice.chance(500),
-            damage: dice.chance(80),
-            sessions_in_memory_max: if dice.chance(150) { 2 } else { 100 },
-        };
+        let swarm = Swarm::draw(&dice);
         world.sky.weather().latency_ms_max = *dice.pick(&[0, 0, 3, 40]).unwrap_or(&0);
         let person = Person { dice: world.dice.fork("people"), spoken: 0 };
         let mut play = Self {
@@ -97,14 +118,14 @@ impl Play {
         match self.dice.below(100) {
             0..=29 => self.speak().await,
             30..=36 => self.create(),
-            37..=46 if self.swarm.crashes => self.crash(),
+            37..=46 if self.swarm.has(Trouble::Crashes) => self.crash(),
             47..=52 => self.fill_nodes(),
-            53..=58 if self.swarm.store_faults => self.change_weather(),
-            59..=63 if self.swarm.workers_come_and_go => self.change_workers(),
-            64..=66 if self.swarm.clock_jumps => self.jump(),
+            53..=58 if self.swarm.has(Trouble::StoreFaults) => self.change_weather(),
+            59..=63 if self.swarm.has(Trouble::WorkersComeAndGo) => self.change_workers(),
+            64..=66 if self.swarm.has(Trouble::ClockJumps) => self.jump(),
             67..=71 => self.report_late(),
             72 | 73 => self.change_mood(),
-            74 if self.swarm.damage => self.damage(),
+            74 if self.swarm.has(Trouble::Damage) => self.damage(),
             75..=77 if self.swarm.nodes == 2 => self.freeze(),
             78..=81 => self.thaw(),
             _ => {}
@@ -185,7 +206,7 @@ impl Play {
         let disk_full = StoreError::DiskFull { place: "/data".to_string() };
         let latency_ms_max = self.world.sky.weather().latency_ms_max;
         let clear = StoreWeather { latency_ms_max, ..StoreWeather::default() };
-        let late = if self.swarm.late_appends { dice.below(150) } else { 0 };
+        let late = if self.swarm.has(Trouble::LateAppends) { dice.below(150) } else { 0 };
         let weather = match dice.below(6) {
             0 | 1 => clear,
             2 | 3 => StoreWeather {
@@ -208,7 +229,9 @@ impl Play {
             (Some(name), 0) => fleet.kill_worker(name),
             (Some(name), 1) => fleet.set_connected(name, false),
             _ => {
-                free.iter().for_each(|name| fleet.set_connected(name, true));
+                for name in &free {
+                    fleet.set_connected(name, true);
+                }
                 if free.len() < 3 {
                     self.named += 1;
                     fleet.add_worker(&format!("w-{}", self.named), self.dice.between(1, 4) as usize, None);
@@ -349,9 +372,6 @@ impl Play {
         let open = rows.iter().filter(|row| {
             !row.status.is_final() && !self.world.sky.is_damaged(row.session_id)
         });
-        if rows.iter().any(|row| row.status == Status::Quarantined) {
-            return open.map(|row| row.session_id).collect();
-        }
         open.map(|row| row.session_id).collect()
     }
 

@@ -1,5 +1,7 @@
 //! Seeds: the ones that failed once, a fixed row of others, and the one that somebody asks for.
 
+#![expect(clippy::expect_used, reason = "a helper that fails must fail its test")]
+
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;

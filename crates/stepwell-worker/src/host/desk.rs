@@ -83,9 +83,10 @@ impl Desk {
         wire::hello(&self.options, &self.instance, &self.toolbox, self.ledger.held())
     }
 
-    /// Calls that hold a place.
+    /// Calls that hold a place. A place is free when its job is gone and its report was taken in,
+    /// whichever comes last.
     pub(super) fn running(&self) -> u32 {
-        self.jobs.len() as u32
+        self.ledger.running().max(self.jobs.len() as u32)
     }
 
     /// Places that can be granted when `granted` are granted already.

@@ -74,6 +74,7 @@ pub(super) struct Ledger {
     /// Ended calls, the oldest first.
     ended: VecDeque<Key>,
     ended_bytes: usize,
+    running: u32,
     started: HashSet<u64>,
     started_order: VecDeque<u64>,
     has_forgotten_starts: bool,
@@ -121,7 +122,13 @@ impl Ledger {
         }
         let cancel = CancellationToken::new();
         self.entries.insert(key, Entry::Running { fence, cancel: cancel.clone() });
+        self.running = self.running.saturating_add(1);
         cancel
+    }
+
+    /// How many calls run, as far as the news of their ends was taken in.
+    pub(super) fn running(&self) -> u32 {
+        self.running
     }
 
     /// A call that was let in did not begin after all. Its fence.
@@ -131,8 +138,11 @@ impl Ledger {
             self.started_order.retain(|it| *it != hash);
         }
         match self.entries.remove(key) {
-            Some(Entry::Running { fence, .. } | Entry::Ended { fence, .. }) => Some(fence),
-            None => None,
+            Some(Entry::Running { fence, .. }) => {
+                self.running = self.running.saturating_sub(1);
+                Some(fence)
+            }
+            Some(Entry::Ended { .. }) | None => None,
         }
     }
 
@@ -142,6 +152,7 @@ impl Ledger {
             return;
         };
         self.ended_bytes = self.ended_bytes.saturating_add(report.bytes());
+        self.running = self.running.saturating_sub(1);
         let (fence, report) = (*fence, Arc::new(report));
         let entry = Entry::Ended { fence, report, is_acknowledged: false, ended_at: now };
         self.entries.insert(key.clone(), entry);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stepwell_proto::v1::call_report::Outcome;
 use stepwell_proto::v1::{Call, attach_request};
 
-use crate::script::{Gate, Host, ScriptedServer, Stream, assert_said, call};
+use crate::script::{Gate, Host, ScriptedServer, Stream, assert_said, call, soon};
 
 async fn connected(gate: Gate) -> (ScriptedServer, Stream, Host) {
     let mut server = ScriptedServer::start().await;
@@ -17,13 +17,12 @@ async fn connected(gate: Gate) -> (ScriptedServer, Stream, Host) {
 
 /// Waits until the call has begun.
 async fn began(stream: &mut Stream, step: u32, fence: u64) {
-    loop {
-        if let attach_request::Message::Output(chunk) = stream.hear().await.unwrap() {
-            let expected = format!("began {{\"step\":{step}}}");
-            assert_eq!((chunk.text, chunk.fence), (expected, fence));
-            return;
-        }
-    }
+    let chunk = soon(stream.until(|message| match message {
+        attach_request::Message::Output(chunk) => Some(chunk),
+        _ => None,
+    }))
+    .await;
+    assert_eq!((chunk.text, chunk.fence), (format!("began {{\"step\":{step}}}"), fence));
 }
 
 #[tokio::test]

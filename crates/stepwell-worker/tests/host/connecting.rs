@@ -8,7 +8,7 @@ use stepwell_proto::v1::call_report::Outcome;
 use stepwell_worker::host::HostError;
 use tonic::Status;
 
-use crate::script::{Gate, Host, ScriptedServer, assert_said, call};
+use crate::script::{Gate, Host, ScriptedServer, assert_said, call, soon};
 
 #[tokio::test]
 async fn a_host_says_who_it_is_and_what_it_can_do() {
@@ -82,17 +82,11 @@ async fn a_host_that_leaves_says_so_and_ends_its_calls_first() {
     let host = Host::start(&server.url(), Gate::new());
     let mut stream = server.welcomed().await;
     stream.call(call(1, 10)).await;
-    loop {
-        if let attach_request::Message::Output(_) = stream.hear().await.unwrap() {
-            break;
-        }
-    }
+    let is_output = |it| matches!(it, attach_request::Message::Output(_)).then_some(());
+    soon(stream.until(is_output)).await;
     host.shutdown.cancel();
-    loop {
-        if let attach_request::Message::Drain(_) = stream.hear().await.unwrap() {
-            break;
-        }
-    }
+    let is_drain = |it| matches!(it, attach_request::Message::Drain(_)).then_some(());
+    soon(stream.until(is_drain)).await;
     stream.call(call(2, 11)).await;
     assert_said(&stream.report().await, Outcome::NeverStarted, 11, "leaving");
     // The line breaks: it comes back to tell its last result.
@@ -102,9 +96,12 @@ async fn a_host_that_leaves_says_so_and_ends_its_calls_first() {
     assert!(matches!(stream.hear().await, Some(attach_request::Message::Drain(_))));
     assert_said(&stream.report().await, Outcome::Ok, 10, "done");
     stream.ack(call(1, 10)).await;
-    while let Some(message) = stream.hear().await {
-        assert!(matches!(message, attach_request::Message::Heartbeat(_)), "{message:?}");
-    }
+    soon(async {
+        while let Some(message) = stream.hear().await {
+            assert!(matches!(message, attach_request::Message::Heartbeat(_)), "{message:?}");
+        }
+    })
+    .await;
     drop(stream);
     assert_eq!(host.gate.starts(), 1);
     host.end().await.unwrap();

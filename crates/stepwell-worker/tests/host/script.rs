@@ -36,6 +36,8 @@ pub(crate) struct Stream {
     from: Streaming<AttachRequest>,
     to: mpsc::Sender<Result<AttachResponse, Status>>,
     pub(crate) hello: Hello,
+    /// Granted, and not asked for by the test yet.
+    credits: u32,
 }
 
 /// Hands every stream to the test.
@@ -61,7 +63,7 @@ impl WorkerService for Door {
             return Err(Status::invalid_argument("no hello"));
         };
         let (to, responses) = mpsc::channel(256);
-        let stream = Stream { from, to, hello };
+        let stream = Stream { from, to, hello, credits: 0 };
         self.streams.send(stream).await.map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(ReceiverStream::new(responses)))
     }
@@ -133,22 +135,39 @@ impl Stream {
         Some(message.message.unwrap())
     }
 
-    /// The next credit. Heartbeats may come between.
+    /// What is granted, as soon as it is something.
     pub(crate) async fn credit(&mut self) -> u32 {
-        loop {
-            match self.hear().await.unwrap() {
-                attach_request::Message::Credit(credit) => return credit.calls,
+        while self.credits == 0 {
+            match soon(self.hear()).await.unwrap() {
+                attach_request::Message::Credit(credit) => self.credits += credit.calls,
                 attach_request::Message::Heartbeat(_) => {}
                 other => panic!("{other:?}"),
             }
         }
+        std::mem::take(&mut self.credits)
     }
 
     /// The next report. Other messages may come between.
     pub(crate) async fn report(&mut self) -> CallReport {
+        soon(self.until(|message| match message {
+            attach_request::Message::Report(report) => Some(report),
+            _ => None,
+        }))
+        .await
+    }
+
+    /// The first message that is wanted. Credits on the way are kept.
+    pub(crate) async fn until<T>(
+        &mut self,
+        wanted: impl Fn(attach_request::Message) -> Option<T>,
+    ) -> T {
         loop {
-            if let attach_request::Message::Report(report) = self.hear().await.unwrap() {
-                return report;
+            let message = self.hear().await.unwrap();
+            if let attach_request::Message::Credit(credit) = &message {
+                self.credits += credit.calls;
+            }
+            if let Some(found) = wanted(message) {
+                return found;
             }
         }
     }

@@ -1,0 +1,59 @@
+//! `doctor`: what it finds, and that it makes nothing.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use stepwell_tests::{Cli, Stage, free_address};
+
+use super::{LOOKER, text};
+
+fn finding<'v>(lines: &'v [Value], check: &str) -> Result<&'v Value> {
+    lines.iter().find(|it| it["check"] == check).with_context(|| format!("no finding on {check}"))
+}
+
+#[tokio::test]
+async fn doctor_finds_a_running_server_in_order() -> Result<()> {
+    let stage = Stage::counting(LOOKER).await?;
+    let data = stage.server.data().to_str().context("no UTF-8")?.to_owned();
+    let listen = stage.server.listen().to_string();
+    let words = ["doctor", "--data", &data, "--listen", &listen, "--model", stage.model.url()];
+    let lines = stage.cli().json(&words).await?;
+    for check in ["config", "data", "store", "port", "server", "worker", "model"] {
+        ensure!(finding(&lines, check)?["status"] == "ok", "{check}: {lines:?}");
+    }
+    ensure!(text(finding(&lines, "worker")?, "message").contains("counter"));
+    let human = stage.cli().run(&words).await?;
+    human.expect(0)?;
+    ensure!(human.stdout.lines().all(|line| line.starts_with("ok") || line.starts_with("warn")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn doctor_without_anything_says_what_to_do_and_makes_nothing() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = free_address()?;
+    let cli = Cli::new(&format!("http://{server}"), home.path());
+    let listen = server.to_string();
+    let lines = cli.json(&["doctor", "--listen", &listen]).await?;
+    let found = finding(&lines, "server")?;
+    ensure!(text(found, "message").contains(&listen) && !text(found, "next").is_empty(), "{found}");
+    ensure!(std::fs::read_dir(home.path())?.count() == 0, "something was made");
+    Ok(())
+}
+
+#[tokio::test]
+async fn doctor_fails_with_1_when_something_would_keep_a_server_from_running() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let taken = listener.local_addr()?.to_string();
+    let cli = Cli::new(&format!("http://{}", free_address()?), home.path());
+    let dead = format!("http://{}/v1", free_address()?);
+    let ran = cli.run(&["doctor", "--listen", &taken, "--model", &dead, "--json"]).await?;
+    ran.expect(1)?;
+    let lines = ran.lines()?;
+    let port = finding(&lines, "port")?;
+    ensure!(port["status"] == "fail" && text(port, "message").contains(&taken), "{port}");
+    let model = finding(&lines, "model")?;
+    ensure!(model["status"] == "fail" && text(model, "message").contains(&dead), "{model}");
+    ensure!(!text(model, "next").is_empty(), "{model}");
+    Ok(())
+}
