@@ -3,6 +3,7 @@
 //! answer at once.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +32,8 @@ fn words(bytes: usize, salt: u64) -> String {
         number ^= number << 13;
         number ^= number >> 7;
         number ^= number << 17;
-        text.push_str(&format!("{number:x} "));
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{number:x} ");
     }
     text.truncate(bytes);
     text

@@ -272,12 +272,22 @@ impl Engine {
         Err(EngineError::ShuttingDown)
     }
 
-    /// The state of a session, folded now. O(events since its last cached state).
+    /// The state of a session, folded now. O(events since its last cached state). A session that
+    /// waits and whose log turns out to be bad is put away: nobody else would look at it.
     ///
     /// # Errors
     /// [`EngineError::NotFound`], [`EngineError::Quarantined`], [`EngineError::Store`].
     pub async fn state(&self, session_id: SessionId) -> Result<SessionState, EngineError> {
-        load(&*self.inner.ports.store, session_id).await
+        let store = &*self.inner.ports.store;
+        let loaded = load(store, session_id).await;
+        if matches!(loaded, Err(EngineError::Quarantined { .. }))
+            && let Some(info) = store.session(session_id).await?
+            && !info.row.status.is_final()
+        {
+            // An owner in memory finds it by itself.
+            self.revisit(session_id, None);
+        }
+        loaded
     }
 
     /// Watches a session: no notice is missed from here on.

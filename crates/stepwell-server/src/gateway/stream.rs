@@ -1,8 +1,8 @@
 //! One worker's stream, from its hello to its end.
 //!
 //! The response stream is the task: polling it reads what the worker says, and dropping it is the end
-//! of the connection. A worker that does not read its responses is not heard either, and its lease
-//! runs out.
+//! of the connection. A worker that does not read its responses is not heard either once its pipe is
+//! full, and its lease runs out.
 //!
 //! Invariant: whatever a worker sends, it can hurt nothing but its own stream.
 

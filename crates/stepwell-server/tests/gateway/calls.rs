@@ -32,7 +32,7 @@ async fn a_call_goes_out_and_its_report_comes_back() {
     assert_eq!((call.call_id.as_str(), call.attempt, call.tool.as_str()), ("3.1", 1, "a"));
     assert_eq!(call.idempotency_key, format!("{}/3.1", request.session_id));
     assert_eq!((call.arguments.as_str(), call.timeout_ms), (r#"{"a":1}"#, 3_600_000));
-    assert_eq!(call.workspace, call.session_id);
+    assert_eq!(call.workspace, "work");
     worker.output(&call, "half ").await;
     worker.output(&call, "done").await;
     running.until_output("half done").await;

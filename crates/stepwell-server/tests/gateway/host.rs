@@ -60,12 +60,12 @@ impl Tool for Gate {
     async fn call(&self, context: ToolContext, arguments: &str) -> ToolResult {
         self.starts.fetch_add(1, Ordering::SeqCst);
         context.output.send("began");
-        let ToolContext { session_id, idempotency_key, workspace, cancel, .. } = context;
+        let ToolContext { idempotency_key, workspace, cancel, .. } = context;
         tokio::select! {
             permit = self.release.acquire() => permit.unwrap().forget(),
             () = cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
         }
-        assert!(workspace.is_dir() && workspace.ends_with(session_id));
+        assert!(workspace.is_dir() && workspace.ends_with("work"));
         Ok(ToolOutput { text: format!("{idempotency_key} {arguments}"), full: Some(vec![0xff]) })
     }
 }

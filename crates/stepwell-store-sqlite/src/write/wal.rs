@@ -7,7 +7,7 @@ use crate::schema::PAGE_BYTES;
 
 /// Pages in the log at which it is copied into the database: 8 MiB. Later costs disk and time to
 /// open after a crash, sooner costs two more fsyncs per so many commits.
-const CHECKPOINT_PAGES: i32 = 1_024;
+const CHECKPOINT_PAGES: i32 = 512;
 
 /// Bytes that the log file keeps when it starts again from its beginning. Rewriting it in place is
 /// faster than growing it; what a long reader made it grow beyond this is given back.

@@ -1,0 +1,5 @@
+//! The gRPC API, spoken directly.
+
+mod services;
+mod sessions;
+mod workers;
