@@ -9,9 +9,10 @@ use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use stepwell_proto::v1::watch_session_response::Item;
 use stepwell_proto::v1::{
-    Approval, ApprovalDecision, CreateSessionRequest, DecideApprovalRequest, DecideApprovalResponse,
-    Event, GetSessionRequest, GetSessionResponse, ListEventsRequest, ListToolsRequest,
-    ListWorkersRequest, Session, SessionStatus, WatchSessionRequest, WatchSessionResponse,
+    Approval, ApprovalDecision, CreateSessionRequest, DecideApprovalRequest,
+    DecideApprovalResponse, Event, GetSessionRequest, GetSessionResponse, ListEventsRequest,
+    ListToolsRequest, ListWorkersRequest, Session, SessionStatus, WatchSessionRequest,
+    WatchSessionResponse,
 };
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};

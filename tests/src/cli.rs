@@ -124,7 +124,8 @@ impl Ran {
         let Output { status, stdout, stderr } = output;
         let ran = Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) };
         let shown = |text: &str| text.chars().take(2_000).collect::<String>();
-        let words: Vec<String> = arguments.iter().map(|it| it.chars().take(100).collect()).collect();
+        let words: Vec<String> =
+            arguments.iter().map(|it| it.chars().take(100).collect()).collect();
         println!("$ stepwell {}\n{}{}", words.join(" "), shown(&ran.stdout), shown(&ran.stderr));
         println!("({status})");
         ran
@@ -136,7 +137,12 @@ impl Ran {
     /// When it is another.
     pub fn expect(&self, code: i32) -> Result<()> {
         if self.code != Some(code) {
-            bail!("the exit code is {:?} and not {code}:\n{}{}", self.code, self.stdout, self.stderr);
+            bail!(
+                "the exit code is {:?} and not {code}:\n{}{}",
+                self.code,
+                self.stdout,
+                self.stderr
+            );
         }
         Ok(())
     }
@@ -146,9 +152,8 @@ impl Ran {
     /// # Errors
     /// When one is none.
     pub fn lines(&self) -> Result<Vec<Value>> {
-        let line = |line| {
-            serde_json::from_str(line).with_context(|| format!("this is no JSON: {line:?}"))
-        };
+        let line =
+            |line| serde_json::from_str(line).with_context(|| format!("this is no JSON: {line:?}"));
         self.stdout.lines().map(line).collect()
     }
 }

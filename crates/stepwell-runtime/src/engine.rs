@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
 use crate::mailbox::{Answer, Letter, Mailbox, Origin, Sent};
-use crate::owner::{Owner, Place, Start};
+use crate::owner::{Owner, Place, Start, quarantine};
 use crate::scheduler::Planner;
 use crate::task::Tasks;
 
@@ -280,12 +280,12 @@ impl Engine {
     pub async fn state(&self, session_id: SessionId) -> Result<SessionState, EngineError> {
         let store = &*self.inner.ports.store;
         let loaded = load(store, session_id).await;
-        if matches!(loaded, Err(EngineError::Quarantined { .. }))
-            && let Some(info) = store.session(session_id).await?
-            && !info.row.status.is_final()
+        // An owner in memory finds it by itself.
+        if let Err(EngineError::Quarantined { reason, .. }) = &loaded
+            && !self.live(session_id).in_memory
+            && store.session(session_id).await?.is_some_and(|it| !it.row.status.is_final())
         {
-            // An owner in memory finds it by itself.
-            self.revisit(session_id, None);
+            quarantine(self, session_id, reason).await;
         }
         loaded
     }

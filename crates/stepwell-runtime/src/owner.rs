@@ -59,7 +59,7 @@ pub(crate) enum Start {
 
 /// How an owner leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Departure {
+pub(crate) enum Departure {
     /// The session waits for an input or for a timer that the store knows.
     Parked,
     /// There is work, and no place in memory.
@@ -420,7 +420,8 @@ impl Owner {
     }
 }
 
-async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) -> Departure {
+/// Puts a session away whose log is bad.
+pub(crate) async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) -> Departure {
     tracing::error!(session = %session_id, reason, "session quarantined");
     let stored = engine.inner.ports.store.quarantine(session_id, reason).await;
     engine.inner.live.announce(session_id, stepwell_core::Seq(u64::MAX));

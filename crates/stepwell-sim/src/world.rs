@@ -59,14 +59,15 @@ impl World {
     pub fn new(seed: u64) -> Self {
         let store = Arc::new(MemoryStore::new());
         let tasks = Tasks::new();
-        let fleet = Fleet::new(store.clone(), tasks.clone());
+        let dice = Dice::new(seed);
+        let fleet = Fleet::new(store.clone(), tasks.clone(), dice.fork("fleet"));
         fleet.add_worker("w1", 64, None);
         Self {
             time: Time::new(),
             sky: Arc::default(),
             model: SimModel::new(store.clone()),
             fleet,
-            dice: Dice::new(seed),
+            dice,
             tasks,
             store,
         }

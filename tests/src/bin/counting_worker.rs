@@ -76,10 +76,11 @@ fn toolbox(ledger: &Ledger) -> Result<Toolbox> {
         ("pay", Effect::Write, "paid"),
     ] {
         let ledger = ledger.clone();
-        let tool = tool_fn(name, format!("Says that it {verb} it."), effect, move |context, call| {
-            let ledger = ledger.clone();
-            async move { run(&ledger, name, verb, &context, &call).await }
-        });
+        let tool =
+            tool_fn(name, format!("Says that it {verb} it."), effect, move |context, call| {
+                let ledger = ledger.clone();
+                async move { run(&ledger, name, verb, &context, &call).await }
+            });
         toolbox.add(tool.concurrency(64).timeout(2 * SLOW))?;
     }
     let ledger = ledger.clone();

@@ -57,7 +57,8 @@ fn refusal<T>(result: Result<T, Status>, code: Code, words: &[&str]) -> Result<(
 }
 
 #[tokio::test]
-async fn ap07_an_approval_survives_a_restart_and_then_runs_once_with_what_was_shown() -> Result<()> {
+async fn ap07_an_approval_survives_a_restart_and_then_runs_once_with_what_was_shown() -> Result<()>
+{
     let mut stage = Stage::counting(SCRIPT).await?;
     let (session_id, before) = waiting(&stage).await?;
     stage.kill_and_start().await?;
@@ -87,7 +88,8 @@ async fn ap08_a_restart_between_approval_and_run_asks_nobody_again_and_runs_once
 }
 
 #[tokio::test]
-async fn ap01_ap02_the_same_decision_again_is_fine_and_another_names_who_was_faster() -> Result<()> {
+async fn ap01_ap02_the_same_decision_again_is_fine_and_another_names_who_was_faster() -> Result<()>
+{
     let mut stage = Stage::counting(SCRIPT).await?;
     let (session_id, Approval { approval_id, .. }) = waiting(&stage).await?;
     let first = stage.api.decide(&approval_id, ApprovalDecision::Approve).await?;
@@ -122,7 +124,8 @@ async fn of_many_people_who_decide_at_once_one_is_first_and_all_others_are_told_
         async move { (approves, approvals.decide_approval(request).await) }
     };
     let answers = join_all((0..20).map(decide)).await;
-    let event = stage.api.until_event(&session_id, "a decision", |it| it.kind == "approval_decided");
+    let event =
+        stage.api.until_event(&session_id, "a decision", |it| it.kind == "approval_decided");
     let event = event.await?;
     let winner = event.actor.strip_prefix("person:").context("no person")?.to_owned();
     let was_approved = event.text("decision") == "approve";
@@ -171,7 +174,8 @@ async fn ap06_an_approval_after_its_time_is_refused_and_nothing_runs() -> Result
     let stage = Stage::counting(SCRIPT).await?;
     let agent = agent_with(&["pay"], "[approval]\nexpires_after = \"100ms\"");
     let session_id = stage.api.create("Ship it soon.", &agent).await?;
-    let asked = stage.api.until_event(&session_id, "a question", |it| it.kind == "approval_requested");
+    let asked =
+        stage.api.until_event(&session_id, "a question", |it| it.kind == "approval_requested");
     let approval_id = format!("{session_id}.{}", asked.await?.number("approval_id"));
     stage.api.until_event(&session_id, "its end", |it| it.kind == "timer_fired").await?;
     let late = stage.api.decide(&approval_id, ApprovalDecision::Approve).await;
@@ -193,7 +197,9 @@ async fn ap10_ap11_changed_arguments_run_when_they_fit_and_are_refused_when_they
         decided_by: "tester".to_owned(),
         ..DecideApprovalRequest::default()
     };
-    for wrong in [r#"{"what":7}"#, r#"{"order":"all"}"#, "{}", "[]", "{", r#"{"what":"a","what":"b"}"#] {
+    for wrong in
+        [r#"{"what":7}"#, r#"{"order":"all"}"#, "{}", "[]", "{", r#"{"what":"a","what":"b"}"#]
+    {
         let refused = stage.api.approvals().decide_approval(with(wrong)).await;
         refusal(refused, Code::InvalidArgument, &[])?;
         stage.api.until_approval(&session_id).await?;
@@ -215,7 +221,10 @@ async fn ap12_a_decision_about_another_action_tool_or_approval_is_refused_and_it
         ..DecideApprovalRequest::default()
     };
     for (wrong, code) in [
-        (DecideApprovalRequest { tool: "refund".into(), ..right.clone() }, Code::FailedPrecondition),
+        (
+            DecideApprovalRequest { tool: "refund".into(), ..right.clone() },
+            Code::FailedPrecondition,
+        ),
         (
             DecideApprovalRequest { action_digest: "0".repeat(64), ..right.clone() },
             Code::FailedPrecondition,
@@ -232,7 +241,10 @@ async fn ap12_a_decision_about_another_action_tool_or_approval_is_refused_and_it
             DecideApprovalRequest { approval_id: format!("{session_id}.999"), ..right.clone() },
             Code::NotFound,
         ),
-        (DecideApprovalRequest { decided_by: String::new(), ..right.clone() }, Code::InvalidArgument),
+        (
+            DecideApprovalRequest { decided_by: String::new(), ..right.clone() },
+            Code::InvalidArgument,
+        ),
         (DecideApprovalRequest { decision: 0, ..right.clone() }, Code::InvalidArgument),
     ] {
         let words = format!("{wrong:?}");

@@ -91,7 +91,8 @@ const SCRIPT: &str = "delay_ms = 20\n[[step]]\nrepeat = 30\ntool_calls = [{ name
     = { what = \"bill {{step}}\", bytes = 3000 } }]\n[[step]]\ncontent = \"all paid\"";
 
 #[tokio::test]
-async fn a_full_disk_makes_sessions_wait_and_say_so_and_they_go_on_when_there_is_room() -> Result<()> {
+async fn a_full_disk_makes_sessions_wait_and_say_so_and_they_go_on_when_there_is_room() -> Result<()>
+{
     let folder = tempfile::tempdir()?;
     let root = folder.path();
     let data = root.join("data");

@@ -47,7 +47,8 @@ async fn on_sigterm_a_running_tool_ends_and_is_recorded_and_the_exit_code_is_0()
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_at_once_and_the_next_start_asks_what_became_of_the_tool() -> Result<()> {
+async fn a_second_signal_ends_at_once_and_the_next_start_asks_what_became_of_the_tool() -> Result<()>
+{
     let options = StageOptions { arguments: &["--drain", "60s"], ..StageOptions::default() };
     let mut stage = Stage::start(&script(50), options).await?;
     let session_id = begun(&stage).await?;

@@ -13,7 +13,7 @@ use stepwell_proto::v1::{
     ListSessionsRequest, SessionStatus,
 };
 use stepwell_tests::{Api, CountingWorker, Ledger, POLL, Server, Stage, agent_with, look};
-use stepwell_tests::{until_within, Started};
+use stepwell_tests::{Started, until_within};
 use tokio::time::sleep;
 
 const SESSIONS: usize = 200;
@@ -83,7 +83,11 @@ fn dice() -> Result<StdRng> {
 }
 
 /// Kills the server at random moments, each fourth time with its worker.
-async fn kill_often(server: &mut Server, worker: &mut CountingWorker, dice: &mut StdRng) -> Result<()> {
+async fn kill_often(
+    server: &mut Server,
+    worker: &mut CountingWorker,
+    dice: &mut StdRng,
+) -> Result<()> {
     let most = SESSIONS as u64 * EVENTS_EACH;
     let mut moments: Vec<u64> = (0..KILLS).map(|_| dice.random_range(10..most - 200)).collect();
     moments.sort_unstable();
@@ -123,7 +127,11 @@ async fn create(url: &str, number: usize, agent: &str) -> Result<String> {
 
 /// Answers what became of lost calls, after a look into the ledger. A server that is away is asked
 /// again later.
-async fn answer_questions(url: &str, ledger: &Ledger, answered: &RefCell<BTreeSet<String>>) -> Result<()> {
+async fn answer_questions(
+    url: &str,
+    ledger: &Ledger,
+    answered: &RefCell<BTreeSet<String>>,
+) -> Result<()> {
     let Ok(api) = Api::connect(url).await else { return Ok(()) };
     let request = ListApprovalsRequest { page_size: 1_000, ..ListApprovalsRequest::default() };
     let Ok(response) = api.approvals().list_approvals(request).await else { return Ok(()) };

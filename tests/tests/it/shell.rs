@@ -32,7 +32,8 @@ fn last_result(events: &[Ev]) -> Option<&Ev> {
 }
 
 #[tokio::test]
-async fn a_command_in_flight_at_sigkill_is_gone_and_a_person_says_what_became_of_it() -> Result<()> {
+async fn a_command_in_flight_at_sigkill_is_gone_and_a_person_says_what_became_of_it() -> Result<()>
+{
     let mut stage = Stage::embedded(SCRIPT).await?;
     let mut sessions = Vec::new();
     for _ in 0..3 {
@@ -87,7 +88,10 @@ async fn check(
 ) -> Result<()> {
     let events = stage.api.events(session_id).await?;
     let decided = events.iter().find(|it| it.kind == "approval_decided").context("no decision")?;
-    ensure!(decided.text("decision") == decision && decided.text("reason") == reason, "{decided:?}");
+    ensure!(
+        decided.text("decision") == decision && decided.text("reason") == reason,
+        "{decided:?}"
+    );
     ensure!(decided.actor == "person:tester", "{decided:?}");
     let result = last_result(&events).map(|it| it.text("output").to_owned());
     match (ran_again, result) {

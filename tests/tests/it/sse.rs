@@ -134,8 +134,11 @@ async fn ss08_after_the_end_all_events_and_an_end_come_and_then_a_browser_is_sen
     let session = stage.api.until_status(&session_id, SessionStatus::Completed).await?;
     let mut stream = open(&stage, &session_id, None).await?;
     let events = stream.events().await?;
-    let ids: Vec<u64> =
-        events.iter().filter(|it| !it.id.is_empty()).map(|it| it.id.parse()).collect::<Result<_, _>>()?;
+    let ids: Vec<u64> = events
+        .iter()
+        .filter(|it| !it.id.is_empty())
+        .map(|it| it.id.parse())
+        .collect::<Result<_, _>>()?;
     ensure!(ids == (1..=session.head_seq).collect::<Vec<_>>(), "{ids:?}");
     let end = events.last().context("nothing came")?;
     ensure!(end.kind == "end" && end.id.is_empty() && end.data.contains("completed"), "{end:?}");

@@ -137,12 +137,16 @@ async fn a_write_tool_starts_once_however_often_the_session_is_held_around_its_s
         let world = World::new(round);
         world.sky.weather().latency_ms_max = 3;
         world.model.play(steps(vec![call(&[(NOTE, "{}"), (NOTE, "{\"n\":2}")])]));
+        // One place: the second call waits for it, and gets it at any moment.
+        world.fleet.kill_worker("w1");
         world.fleet.add_worker("w0", 1, None);
+        world.fleet.set_way_ms_max(4);
+        world.fleet.set_remembers_denials(false);
         let node = world.start("n1");
         let session_id = node.create(&agent()).await.unwrap();
         let dice = world.dice.fork("holds");
         world.pass_ms(10 + dice.below(12)).await;
-        for _ in 0..dice.between(1, 4) {
+        for _ in 0..dice.between(1, 8) {
             let (one, two) = tokio::join!(
                 node.submit(session_id, people::pause()),
                 async {

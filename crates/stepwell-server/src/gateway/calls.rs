@@ -101,7 +101,7 @@ impl Fleet {
         }
         if !worker.is_alive(now, patience.lease) {
             let until = worker.left_at + patience.reconnect_grace;
-            if worker.link.is_some() || now >= until {
+            if worker.link.is_some() || worker.fell_silent || now >= until {
                 return Start::Never(format!("worker {name} left before the call was sent"));
             }
             return Start::Later(until);
@@ -197,6 +197,10 @@ impl Fleet {
             ));
         }
         let (until, trouble) = match (&worker.link, asked_at) {
+            // Its time was over before its connection was: there is no second wait.
+            (None, _) if worker.fell_silent => {
+                (worker.seen.now + patience.lease, "gave no sign of life")
+            }
             (None, _) => {
                 (worker.left_at + patience.reconnect_grace, "broke off and did not come back")
             }

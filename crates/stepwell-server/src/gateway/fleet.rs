@@ -173,6 +173,8 @@ impl Fleet {
         if worker.link.as_ref().is_some_and(|link| link.id == link_id) {
             worker.link = None;
             worker.left_at = now;
+            worker.fell_silent =
+                now.saturating_duration_since(worker.seen.now) >= self.patience.lease;
             worker.wake_followers();
         }
         self.prune(now);

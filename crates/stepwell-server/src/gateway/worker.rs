@@ -185,6 +185,8 @@ pub(super) struct Worker {
     pub(super) connected_at: TimestampMs,
     pub(super) seen: Moment,
     pub(super) left_at: Instant,
+    /// Its last connection was ended because its lease ran out.
+    pub(super) fell_silent: bool,
 }
 
 impl Worker {
@@ -207,6 +209,7 @@ impl Worker {
             connected_at: at.wall,
             seen: at,
             left_at: at.now,
+            fell_silent: false,
         };
         worker.open(Opening { tools, capacity, held }, link, at);
         worker
@@ -226,6 +229,7 @@ impl Worker {
         self.capacity = capacity;
         self.link = Some(link);
         self.is_draining = false;
+        self.fell_silent = false;
         // Granted anew after each hello, for what is free then.
         self.credits = 0;
         self.lies = 0;

@@ -209,6 +209,7 @@ async fn a_worker_that_does_not_read_is_not_waited_for() {
     // More than the pipe takes.
     request.arguments = format!("{{\"a\":\"{}\"}}", "x".repeat(20_000_000));
     let running = world.run(request).await;
+    world.until(|it| it.workers()[0].running_calls == 1).await;
     running.cancel.cancel();
     let reason = worker.beating(SHORT / 10, running.lost()).await;
     assert!(reason.contains("was cancelled"), "{reason}");

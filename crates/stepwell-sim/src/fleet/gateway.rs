@@ -22,9 +22,6 @@ pub struct NodeTools {
     pub gate: Arc<Gate>,
 }
 
-/// How long a message is under way.
-const WAY: Duration = Duration::from_millis(1);
-
 const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
 /// What a gateway sees of a call.
@@ -154,7 +151,7 @@ impl NodeTools {
     ) -> ToolReport {
         let plan = self.fleet.plan_of(request);
         let (worker, fault) = (place.worker.clone(), plan.fault);
-        tokio::time::sleep(WAY).await;
+        tokio::time::sleep(self.fleet.way()).await;
         match fault {
             CallFault::NeverStarts => {
                 return ToolReport::NeverStarted { reason: "the worker is leaving".to_string() };
@@ -197,7 +194,7 @@ impl NodeTools {
         cancel: &CancellationToken,
     ) -> ToolProbe {
         let attempt = (request.session_id, request.call_id, request.attempt);
-        tokio::time::sleep(WAY).await;
+        tokio::time::sleep(self.fleet.way()).await;
         let give_up = Instant::now() + LEASE;
         let mut changed = self.fleet.changed.subscribe();
         loop {

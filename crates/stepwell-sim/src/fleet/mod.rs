@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use gateway::NodeTools;
 
+use crate::dice::Dice;
+
 /// How long a gateway waits for a worker that is away, in milliseconds.
 pub const LEASE_MS: u64 = 5_000;
 
@@ -142,12 +144,14 @@ struct Worker {
     denied: BTreeSet<Attempt>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     workers: BTreeMap<String, Worker>,
     starts: Vec<Start>,
     late: Vec<LateReport>,
     runs: u64,
+    way_ms_max: u64,
+    remembers_denials: bool,
 }
 
 /// A call that a worker has begun.
@@ -166,18 +170,27 @@ pub struct Fleet {
     plan: Mutex<Arc<Plan>>,
     changed: watch::Sender<u64>,
     tasks: Tasks,
+    dice: Dice,
 }
 
 impl Fleet {
     /// A fleet without workers, whose calls take 10 ms.
-    pub fn new(store: Arc<MemoryStore>, tasks: Tasks) -> Arc<Self> {
+    pub fn new(store: Arc<MemoryStore>, tasks: Tasks, dice: Dice) -> Arc<Self> {
         let plan: Arc<Plan> = Arc::new(|_, _| CallPlan::ok(10));
         Arc::new(Self {
             store,
-            inner: Mutex::default(),
+            inner: Mutex::new(Inner {
+                workers: BTreeMap::new(),
+                starts: Vec::new(),
+                late: Vec::new(),
+                runs: 0,
+                way_ms_max: 1,
+                remembers_denials: true,
+            }),
             plan: Mutex::new(plan),
             changed: watch::Sender::new(0),
             tasks,
+            dice,
         })
     }
 
@@ -187,6 +200,23 @@ impl Fleet {
 
     fn notify(&self) {
         self.changed.send_modify(|changes| *changes += 1);
+    }
+
+    /// How long messages to workers are under way, at most.
+    pub fn set_way_ms_max(&self, ms: u64) {
+        self.inner().way_ms_max = ms;
+    }
+
+    /// Whether a worker that said "it never began" refuses the same attempt when it comes later. Only
+    /// a node that was frozen in the middle needs that; a node alone must be right without.
+    pub fn set_remembers_denials(&self, remembers: bool) {
+        self.inner().remembers_denials = remembers;
+    }
+
+    /// How long the next message is under way.
+    fn way(&self) -> Duration {
+        let ms_max = self.inner().way_ms_max;
+        Duration::from_millis(self.dice.between(1, ms_max.max(1)))
     }
 
     /// Decides how calls go from now on.
@@ -290,8 +320,10 @@ impl Fleet {
             let mut inner = self.inner();
             inner.runs += 1;
             let run = inner.runs;
+            let remembers = inner.remembers_denials;
             let worker = inner.workers.get_mut(&place.worker)?;
-            if !worker.is_alive || !worker.is_connected || worker.denied.contains(&attempt) {
+            let is_denied = remembers && worker.denied.contains(&attempt);
+            if !worker.is_alive || !worker.is_connected || is_denied {
                 return None;
             }
             let running =

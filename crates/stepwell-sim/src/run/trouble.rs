@@ -93,6 +93,13 @@ impl Play {
         let dice = world.dice.fork("play");
         let swarm = Swarm::draw(&dice);
         world.sky.weather().latency_ms_max = *dice.pick(&[0, 0, 3, 40]).unwrap_or(&0);
+        world.fleet.set_way_ms_max(*dice.pick(&[1, 1, 5, 50]).unwrap_or(&1));
+        world.fleet.set_remembers_denials(swarm.nodes > 1);
+        if dice.chance(500) {
+            // Places are few, so calls wait for them.
+            world.fleet.kill_worker("w1");
+            world.fleet.add_worker("w2", dice.between(1, 2) as usize, None);
+        }
         let person = Person { dice: world.dice.fork("people"), spoken: 0 };
         let mut play = Self {
             sessions: Vec::new(),
@@ -116,7 +123,8 @@ impl Play {
     pub(super) async fn turn(&mut self) {
         self.sessions.append(&mut self.created.lock().expect("no panic in there"));
         match self.dice.below(100) {
-            0..=29 => self.speak().await,
+            0..=24 => self.speak().await,
+            25..=29 => self.flicker().await,
             30..=36 => self.create(),
             37..=46 if self.swarm.has(Trouble::Crashes) => self.crash(),
             47..=52 => self.fill_nodes(),
@@ -293,6 +301,18 @@ impl Play {
         } else {
             self.send(session_id, input, asked, Twin::No);
         }
+    }
+
+    /// Somebody holds a session and lets it go, again and again.
+    async fn flicker(&mut self) {
+        let Some(session_id) = self.dice.pick(&self.sessions).copied() else { return };
+        for _ in 0..self.dice.between(1, 4) {
+            self.send(session_id, crate::people::pause(), None, Twin::No);
+            tokio::time::sleep(ms(self.dice.below(6))).await;
+            self.send(session_id, crate::people::resume(), None, Twin::No);
+            tokio::time::sleep(ms(self.dice.below(6))).await;
+        }
+        self.marks.mark("held and released");
     }
 
     fn send(&self, session_id: SessionId, input: Input, asked: Option<Asked>, twin: Twin) {

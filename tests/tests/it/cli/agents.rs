@@ -46,7 +46,8 @@ async fn agents_are_checked_stored_in_versions_listed_shown_and_used() -> Result
 }
 
 #[tokio::test]
-async fn stored_agents_and_tools_survive_a_kill_and_sessions_start_without_a_worker() -> Result<()> {
+async fn stored_agents_and_tools_survive_a_kill_and_sessions_start_without_a_worker() -> Result<()>
+{
     let mut stage = Stage::counting(LOOKER).await?;
     let file = stage.write("looker.toml", &agent_with(&["look"], ""))?;
     stage.cli().one(&["agents", "put", &file]).await?;
@@ -97,7 +98,8 @@ arguments = { path = "hello.txt", content = "hello" }
 content = "Written."
 "#;
     let stage = Stage::counting(script).await?;
-    let mut command = stage.cli().command(&["worker", "--name", "second", "--workspaces", "places"])?;
+    let mut command =
+        stage.cli().command(&["worker", "--name", "second", "--workspaces", "places"])?;
     command.stdin(std::process::Stdio::null());
     let _worker = Process::spawn("worker", command, &stage.root().join("second.log"))?;
     stage.api.until_tool("write_file").await?;

@@ -73,7 +73,8 @@ async fn ids_of_sessions_and_approvals_and_names_of_agents_are_completed() -> Re
 }
 
 #[tokio::test]
-async fn without_a_server_and_with_one_that_is_silent_completion_is_silent_and_fast() -> Result<()> {
+async fn without_a_server_and_with_one_that_is_silent_completion_is_silent_and_fast() -> Result<()>
+{
     let home = tempfile::tempdir()?;
     let silent = TcpListener::bind("127.0.0.1:0").await?;
     for server in [free_address()?, silent.local_addr()?] {

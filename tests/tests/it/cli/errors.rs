@@ -74,7 +74,9 @@ async fn unknown_and_ambiguous_ids_are_told_from_each_other() -> Result<()> {
     drop(store);
     stage.api = stage.server.start().await?;
     let cli = stage.cli();
-    for command in ["show", "events", "tail", "tree", "cancel", "pause", "resume", "approve", "deny"] {
+    for command in
+        ["show", "events", "tail", "tree", "cancel", "pause", "resume", "approve", "deny"]
+    {
         let ran = cli.run(&[command, "7ABCDE"]).await?;
         expect(&ran, 1, &[alike[0], alike[1], "more characters"])?;
         let ran = cli.run(&[command, "01ZZZZZZ"]).await?;
@@ -233,7 +235,10 @@ async fn a_reader_that_goes_away_is_no_error() -> Result<()> {
         stdout.read_exact(&mut first).await?;
         drop(stdout);
         let output = child.wait_with_output().await?;
-        ensure!(output.status.code() == Some(0) && output.stderr.is_empty(), "{words:?}: {output:?}");
+        ensure!(
+            output.status.code() == Some(0) && output.stderr.is_empty(),
+            "{words:?}: {output:?}"
+        );
     }
     Ok(())
 }

@@ -64,7 +64,10 @@ async fn show_tells_where_a_session_is_by_a_prefix_of_its_id_in_any_case() -> Re
     let cli = stage.cli();
     let prefix = session_id.get(..6).context("a short id")?.to_lowercase();
     let shown = cli.one(&["show", &prefix]).await?;
-    ensure!(shown["session_id"] == json!(session_id) && shown["answer"] == "It is blue.", "{shown}");
+    ensure!(
+        shown["session_id"] == json!(session_id) && shown["answer"] == "It is blue.",
+        "{shown}"
+    );
     ensure!(shown["ownership"] == "finished" && shown["open_calls"] == json!([]), "{shown}");
     ensure!(shown["agent_json"]["name"] == "tester", "{shown}");
     let human = cli.run(&["show", &prefix]).await?;
@@ -88,8 +91,14 @@ async fn events_and_tail_tell_the_history_to_programs_and_to_people() -> Result<
     }
     let kinds: Vec<&str> = lines.iter().map(|it| text(it, "type")).collect();
     let wanted = [
-        "session_created", "model_requested", "model_replied", "tool_scheduled", "tool_finished",
-        "model_requested", "model_replied", "session_finished",
+        "session_created",
+        "model_requested",
+        "model_replied",
+        "tool_scheduled",
+        "tool_finished",
+        "model_requested",
+        "model_replied",
+        "session_finished",
     ];
     ensure!(kinds == wanted, "{kinds:?}");
     ensure!(cli.json(&["events", &session_id]).await? == lines, "--json changes nothing");

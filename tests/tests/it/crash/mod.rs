@@ -106,7 +106,11 @@ async fn check_run(story: &Story, kill: Kill, reference: &Played) -> Result<bool
             None if expected.len() == found.len() => Ok(()),
             place => {
                 let place = place.unwrap_or(expected.len().min(found.len()));
-                bail!("it should go on with {:?}\nbut it is {:?}", expected.get(place), found.get(place))
+                bail!(
+                    "it should go on with {:?}\nbut it is {:?}",
+                    expected.get(place),
+                    found.get(place)
+                )
             }
         }
     });

@@ -118,7 +118,8 @@ pub(super) fn check_starts(played: &Played) -> Result<()> {
     }
     for event in events.iter().filter(|it| it.kind == "tool_finished") {
         let (call, attempt) = (event.call_id(), event.number("attempt"));
-        let is_there = calls.get(call).is_some_and(|it| it.iter().any(|it| u64::from(*it) == attempt));
+        let is_there =
+            calls.get(call).is_some_and(|it| it.iter().any(|it| u64::from(*it) == attempt));
         ensure!(is_there, "call {call} has a result of attempt {attempt} that nobody started");
     }
     Ok(())

@@ -14,16 +14,35 @@ const PERSON: &str = "petra";
 /// What a person does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
-    Say { text: &'static str, answers: &'static str },
-    Pause { reason: &'static str },
+    Say {
+        text: &'static str,
+        answers: &'static str,
+    },
+    Pause {
+        reason: &'static str,
+    },
     Resume,
-    Approve { approval: u64 },
-    Deny { approval: u64, reason: &'static str },
-    Happened { approval: u64, output: String },
-    DidNotHappen { approval: u64 },
-    Cancel { reason: &'static str },
+    Approve {
+        approval: u64,
+    },
+    Deny {
+        approval: u64,
+        reason: &'static str,
+    },
+    Happened {
+        approval: u64,
+        output: String,
+    },
+    DidNotHappen {
+        approval: u64,
+    },
+    Cancel {
+        reason: &'static str,
+    },
     /// Kills the worker in the middle of a call, and starts another.
-    KillWorker { call: &'static str },
+    KillWorker {
+        call: &'static str,
+    },
 }
 
 impl Act {

@@ -49,7 +49,8 @@ async fn reflection_lists_the_services_and_describes_them() -> Result<()> {
 
 #[tokio::test]
 async fn health_answers_for_the_server_and_each_service_and_ends_with_them() -> Result<()> {
-    let script = "[[step]]\ntool_calls = [{ name = \"shell\", arguments = { command = \"sleep 2\" } }]";
+    let script =
+        "[[step]]\ntool_calls = [{ name = \"shell\", arguments = { command = \"sleep 2\" } }]";
     let options = StageOptions { arguments: &["--drain", "20s"], ..StageOptions::default() };
     let mut stage = Stage::start(script, options).await?;
     let mut health = HealthClient::new(stage.api.channel());
@@ -68,7 +69,8 @@ async fn health_answers_for_the_server_and_each_service_and_ends_with_them() -> 
     // While a tool is let to its end the server says that it takes no more work.
     let rules = "[[approval.rules]]\ntool = \"shell\"\nverdict = \"allow\"";
     let session_id = stage.api.create("Sleep.", &agent_with(&["shell"], rules)).await?;
-    let dispatched = stage.api.until_event(&session_id, "a start", |it| it.kind == "tool_dispatched");
+    let dispatched =
+        stage.api.until_event(&session_id, "a start", |it| it.kind == "tool_dispatched");
     dispatched.await?;
     stage.server.signal(Signal::SIGTERM)?;
     let refused = until("a refusal", async || {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::join_all;
 use stepwell_proto::v1::{
-    CreateSessionRequest, ListEventsRequest, ListSessionsRequest, SendMessageRequest, SessionStatus,
-    WatchSessionRequest,
+    CreateSessionRequest, ListEventsRequest, ListSessionsRequest, SendMessageRequest,
+    SessionStatus, WatchSessionRequest,
 };
 use stepwell_tests::{Stage, Watched, agent_with};
 use tonic::Code;
@@ -172,7 +172,8 @@ async fn events_page_and_messages_are_taken_once_by_key() -> Result<()> {
         let _ = stage.api.sessions().send_message(say(key)).await;
     }
     let events = stage.api.events(&session_id).await?;
-    let keys: Vec<_> = events.iter().map(|it| it.text("client_key")).filter(|it| !it.is_empty()).collect();
+    let keys: Vec<_> =
+        events.iter().map(|it| it.text("client_key")).filter(|it| !it.is_empty()).collect();
     ensure!(keys.iter().filter(|it| **it == "a").count() == 1, "{keys:?}");
     let mut after_seq = 0;
     let mut read = Vec::new();

@@ -6,8 +6,8 @@ use stepwell_proto::v1::attach_response::Message as Hear;
 use stepwell_proto::v1::call_report::Outcome;
 use stepwell_proto::v1::worker_service_client::WorkerServiceClient;
 use stepwell_proto::v1::{
-    AttachRequest, AttachResponse, Call, CallReport, Credit, Hello, ListToolsRequest, SessionStatus,
-    ToolOffer,
+    AttachRequest, AttachResponse, Call, CallReport, Credit, Hello, ListToolsRequest,
+    SessionStatus, ToolOffer,
 };
 use stepwell_tests::{SOON, Stage, agent_with, until};
 use tokio::sync::mpsc;
