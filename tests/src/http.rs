@@ -9,6 +9,9 @@ use tokio::time::timeout;
 
 use crate::wait::SOON;
 
+/// What stands behind each server-sent event.
+const BLOCK_END: &str = "\n\n";
+
 /// An answer whose head was read.
 pub struct HttpResponse {
     /// The status.
@@ -114,10 +117,9 @@ impl HttpResponse {
     pub async fn event(&mut self) -> Result<Option<SseEvent>> {
         let reading = async {
             loop {
-                while let Some((block, rest)) = self.rest.split_once("\n\n") {
-                    let event = parse(block);
-                    self.rest = rest.to_owned();
-                    if let Some(event) = event {
+                while let Some(end) = self.rest.find(BLOCK_END) {
+                    let block: String = self.rest.drain(..end + BLOCK_END.len()).collect();
+                    if let Some(event) = parse(&block) {
                         return Ok(Some(event));
                     }
                 }

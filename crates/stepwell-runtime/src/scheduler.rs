@@ -4,13 +4,13 @@
 //! It never looks at the store without a reason: a sign of life is due, the earliest timer is due, or
 //! there is room for something that waits.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stepwell_core::{SessionId, Status, TimestampMs};
 use stepwell_ports::store::PAGE_ROWS_MAX;
-use stepwell_ports::{SessionFilter, StoreError};
+use stepwell_ports::{NodeInfo, SessionFilter, StoreError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -122,6 +122,7 @@ pub(crate) async fn run(engine: &Engine, shutdown: &CancellationToken) {
     let beat_every = (inner.options.node_lease / 3).max(Duration::from_millis(1));
     let mut beat_at = Instant::now();
     let mut look_at = Some(beat_at);
+    let mut neighbours = Neighbours::default();
     while !shutdown.is_cancelled() {
         let now = Instant::now();
         let turn = async {
@@ -131,7 +132,7 @@ pub(crate) async fn run(engine: &Engine, shutdown: &CancellationToken) {
             }
             revisit(engine, now);
             if is_beat || look_at.is_some_and(|it| now >= it) || is_due(engine) {
-                look(engine).await
+                look(engine, &mut neighbours).await
             } else {
                 look_at
             }
@@ -200,8 +201,8 @@ fn revisit(engine: &Engine, now: Instant) {
 }
 
 /// Looks what is due and says when to look again, if that is not for a timer.
-async fn look(engine: &Engine) -> Option<Instant> {
-    match pass(engine).await {
+async fn look(engine: &Engine, neighbours: &mut Neighbours) -> Option<Instant> {
+    match pass(engine, neighbours).await {
         Ok(Pass::Done | Pass::NoRoom) => None,
         Ok(Pass::Full { is_new: true }) => Some(Instant::now() + BATCH_TIME),
         // All of them are in memory already, and do not get on.
@@ -226,7 +227,7 @@ enum Pass {
 }
 
 /// Brings what is due now into memory, as far as there is room.
-async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
+async fn pass(engine: &Engine, neighbours: &mut Neighbours) -> Result<Pass, StoreError> {
     let inner = &engine.inner;
     let (store, node) = (&inner.ports.store, &inner.options.node);
     let now = inner.ports.clock.now();
@@ -240,7 +241,7 @@ async fn pass(engine: &Engine) -> Result<Pass, StoreError> {
     if inner.planner.may_have_lost() {
         search(engine).await?;
     }
-    let live = live_nodes(engine, now).await?;
+    let live = neighbours.alive(engine, now).await?;
     loop {
         let room = inner.active.available_permits().min(BATCH);
         if room == 0 {
@@ -296,15 +297,41 @@ async fn search(engine: &Engine) -> Result<(), StoreError> {
     }
 }
 
-/// Nodes that must be left their sessions.
-async fn live_nodes(engine: &Engine, now: TimestampMs) -> Result<Vec<String>, StoreError> {
-    let options = &engine.inner.options;
-    let mut live = vec![options.node.clone()];
-    if !options.sole_owner {
+/// What this node knows of the others.
+#[derive(Default)]
+struct Neighbours {
+    /// The last sign of life of each, and since when it is the last.
+    seen: BTreeMap<String, (TimestampMs, Instant)>,
+}
+
+impl Neighbours {
+    /// Nodes that must be left their sessions. One is dead when its last sign of life is older than
+    /// the lease by the wall clock, and also when no new one came for that long: a clock that was set
+    /// back must not keep a dead node alive. If the judgement is wrong, fences keep the peace.
+    async fn alive(
+        &mut self,
+        engine: &Engine,
+        now: TimestampMs,
+    ) -> Result<Vec<String>, StoreError> {
+        let options = &engine.inner.options;
+        let mut alive = vec![options.node.clone()];
+        if options.sole_owner {
+            return Ok(alive);
+        }
         let lease_ms = options.node_lease.as_millis() as u64;
-        let nodes = engine.inner.ports.store.nodes().await?;
-        let fresh = nodes.into_iter().filter(|it| now.since_ms(it.seen_at) < lease_ms);
-        live.extend(fresh.map(|it| it.node));
+        let moment = Instant::now();
+        let mut seen = BTreeMap::new();
+        for NodeInfo { node, seen_at } in engine.inner.ports.store.nodes().await? {
+            let since = match self.seen.get(&node) {
+                Some((last, since)) if *last == seen_at => *since,
+                Some(_) | None => moment,
+            };
+            if now.since_ms(seen_at) < lease_ms && moment - since < options.node_lease {
+                alive.push(node.clone());
+            }
+            seen.insert(node, (seen_at, since));
+        }
+        self.seen = seen;
+        Ok(alive)
     }
-    Ok(live)
 }

@@ -45,6 +45,14 @@ impl Bound {
         }
     }
 
+    /// What a session says that waits for the disk.
+    fn told(&self) -> &'static str {
+        match self {
+            Self::Mount(_) => "is full",
+            Self::FileSize => "the store failed in append",
+        }
+    }
+
     /// From now on nothing can be written.
     fn fill(&self, server: &Server) -> Result<()> {
         match self {
@@ -94,9 +102,18 @@ const SCRIPT: &str = "delay_ms = 20\n[[step]]\nrepeat = 30\ntool_calls = [{ name
 async fn a_full_disk_makes_sessions_wait_and_say_so_and_they_go_on_when_there_is_room() -> Result<()>
 {
     let folder = tempfile::tempdir()?;
-    let root = folder.path();
-    let data = root.join("data");
-    let bound = Bound::set(&data)?;
+    let bound = Bound::set(&folder.path().join("data"))?;
+    check_a_wait_for_room(folder.path(), &bound).await
+}
+
+#[tokio::test]
+async fn a_disk_that_refuses_writes_makes_sessions_wait_and_they_go_on_when_it_takes_them()
+-> Result<()> {
+    let folder = tempfile::tempdir()?;
+    check_a_wait_for_room(folder.path(), &Bound::FileSize).await
+}
+
+async fn check_a_wait_for_room(root: &Path, bound: &Bound) -> Result<()> {
     let model = MockModel::start(root, SCRIPT).await?;
     let mut server = Server::new(root, Some(model.url()))?
         .arguments(&["--no-worker"])
@@ -113,8 +130,7 @@ async fn a_full_disk_makes_sessions_wait_and_say_so_and_they_go_on_when_there_is
     let shown = until("that it says so", async || {
         let shown = cli.one(&["show", &session_id]).await?;
         let explain = shown["explain"].as_str().unwrap_or_default();
-        let words = ["full", "disk", "write"];
-        Ok(words.iter().any(|it| explain.contains(it)).then_some(shown))
+        Ok(explain.contains(bound.told()).then_some(shown))
     });
     let shown = shown.await?;
     println!("it says: {}", shown["explain"]);
@@ -123,7 +139,7 @@ async fn a_full_disk_makes_sessions_wait_and_say_so_and_they_go_on_when_there_is
     // What needs to be written is refused with the reason; what only reads goes on.
     let refused = cli.run(&["send", &session_id, "hello?"]).await?;
     refused.expect(1)?;
-    ensure!(!refused.stderr.is_empty(), "no reason");
+    ensure!(refused.stderr.contains(bound.told()), "{}", refused.stderr);
     let acknowledged = api.events(&session_id).await?;
     cli.json(&["ls"]).await?;
 

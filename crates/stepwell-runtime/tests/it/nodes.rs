@@ -132,3 +132,18 @@ async fn an_input_at_another_node_moves_a_waiting_session_there() {
     assert_eq!(world.store.session(session_id).await.unwrap().unwrap().fence.0, 2);
     assert!(kinds(&world, session_id).await.ends_with(&["session_finished"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_back_does_not_keep_a_dead_node_alive() {
+    let world = World::new(7);
+    world.model.play(|_| say("done").after_ms(120_000));
+    let one = world.start_with(shared("n1"), 0);
+    world.start_with(shared("n2"), 0);
+    let session_id = one.create(&agent()).await.unwrap();
+    world.pass_ms(1_000).await;
+    one.crash();
+    world.time.jump(-7_200_000);
+    world.pass_ms(60_000).await;
+    assert_eq!(world.info(session_id).await.owner, "n2");
+    world.until_status(session_id, Status::Completed).await;
+}

@@ -66,7 +66,12 @@ pub(super) enum Heard {
     /// Changes nothing.
     Ignored,
     /// Its call was given up, or nobody asked for it.
-    Late { key: CallKey, fence: u64, worker: String, report: ToolReport },
+    Late {
+        key: CallKey,
+        fence: u64,
+        worker: String,
+        report: ToolReport,
+    },
     /// The worker has lied too often.
     Close(String),
 }
@@ -94,7 +99,9 @@ impl Fleet {
             return Start::Refused(changed_effect(request));
         }
         if worker.is_replaced {
-            return Start::Never(format!("worker {name} was started again before the call was sent"));
+            return Start::Never(format!(
+                "worker {name} was started again before the call was sent"
+            ));
         }
         if worker.is_draining {
             return Start::Never(format!("worker {name} is leaving and takes no more calls"));
@@ -256,8 +263,7 @@ impl Fleet {
         let key = CallKey::parse(&report.session_id, &report.call_id, report.attempt);
         let has_it = |worker: &Worker| worker.calls.contains_key(&fence);
         let is_known = self.workers.get(&worker_id).is_some_and(has_it);
-        let runs_elsewhere =
-            !is_known && key.is_some_and(|it| self.runs_elsewhere(it, worker_id));
+        let runs_elsewhere = !is_known && key.is_some_and(|it| self.runs_elsewhere(it, worker_id));
         let Some(worker) = self.workers.get_mut(&worker_id) else {
             return Heard::Ignored;
         };
@@ -407,7 +413,9 @@ fn report_of(worker: &str, said: Said) -> ToolReport {
         Said::Finished(report) => report,
         Said::NeverStarted { reason } => {
             let reason = if reason.is_empty() { "it gave no reason".to_owned() } else { reason };
-            ToolReport::NeverStarted { reason: format!("worker {worker} did not begin it: {reason}") }
+            ToolReport::NeverStarted {
+                reason: format!("worker {worker} did not begin it: {reason}"),
+            }
         }
         Said::Unknown | Said::Running => ToolReport::Lost {
             reason: format!("worker {worker} no longer knows what became of the call"),

@@ -235,7 +235,8 @@ impl Fleet {
             Some(offer) if offer.has_room() => worker.free_places(now, lease),
             Some(_) | None => 0,
         };
-        let best = self.workers.iter().map(|(id, it)| (free(it), *id)).filter(|(free, _)| *free > 0);
+        let best =
+            self.workers.iter().map(|(id, it)| (free(it), *id)).filter(|(free, _)| *free > 0);
         // Of equals the one that came first, so that the choice does not depend on a hash.
         let best = best.max_by_key(|(free, id)| (*free, std::cmp::Reverse(*id)));
         if let Some((_, worker_id)) = best
@@ -317,7 +318,8 @@ impl Fleet {
     pub(super) fn workers_of(&self, tool: &str, now: Instant) -> Vec<String> {
         let lease = self.patience.lease;
         let takes = |it: &&Worker| it.is_alive(now, lease) && !it.is_draining;
-        let offering = self.workers.values().filter(takes).filter(|it| it.offers.contains_key(tool));
+        let offering =
+            self.workers.values().filter(takes).filter(|it| it.offers.contains_key(tool));
         let mut names: Vec<String> = offering.map(|it| it.name.clone()).collect();
         names.sort_unstable();
         names

@@ -27,11 +27,7 @@ pub(super) struct CallKey {
 impl CallKey {
     /// Reads the key as it stands in a message.
     pub(super) fn parse(session_id: &str, call_id: &str, attempt: u32) -> Option<Self> {
-        Some(Self {
-            session_id: session_id.parse().ok()?,
-            call_id: call_id.parse().ok()?,
-            attempt,
-        })
+        Some(Self { session_id: session_id.parse().ok()?, call_id: call_id.parse().ok()?, attempt })
     }
 }
 
@@ -166,28 +162,17 @@ fn check_tools(tools: Vec<ToolOffer>) -> Result<Vec<Offered>, HelloProblem> {
     let mut offered = Vec::with_capacity(tools.len());
     for tool in tools {
         let name = tool.name.clone();
-        let checked = if names.insert(name.clone()) {
-            check_tool(tool)
-        } else {
-            Err(ToolProblem::Twice)
-        };
-        offered.push(
-            checked.map_err(|problem| HelloProblem::Tool { tool: shown(&name), problem })?,
-        );
+        let checked =
+            if names.insert(name.clone()) { check_tool(tool) } else { Err(ToolProblem::Twice) };
+        offered
+            .push(checked.map_err(|problem| HelloProblem::Tool { tool: shown(&name), problem })?);
     }
     Ok(offered)
 }
 
 fn check_tool(tool: ToolOffer) -> Result<Offered, ToolProblem> {
-    let ToolOffer {
-        name,
-        description,
-        parameters,
-        output_schema,
-        effect,
-        timeout_ms,
-        concurrency,
-    } = tool;
+    let ToolOffer { name, description, parameters, output_schema, effect, timeout_ms, concurrency } =
+        tool;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || name.len() > TOOL_NAME_BYTES_MAX || !name.bytes().all(fits) {
         return Err(ToolProblem::Name);
@@ -210,8 +195,7 @@ fn check_tool(tool: ToolOffer) -> Result<Offered, ToolProblem> {
         Some(check_schema("output", &output_schema, false)?)
     };
     let kind = ToolKind::Worker;
-    let spec =
-        ToolSpec { name, description, parameters, output_schema, effect, timeout_ms, kind };
+    let spec = ToolSpec { name, description, parameters, output_schema, effect, timeout_ms, kind };
     Ok(Offered { spec, concurrency })
 }
 

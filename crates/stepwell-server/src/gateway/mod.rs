@@ -28,9 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use stepwell_ports::tools::OutputSink;
-use stepwell_ports::{
-    Clock, Store, ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot,
-};
+use stepwell_ports::{Clock, Store, ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
 use stepwell_proto::v1::AttachRequest;
 use stepwell_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use tokio::sync::{mpsc, watch};

@@ -48,7 +48,8 @@ pub(super) async fn attach(
     let embedded = shared.options.embedded_instance.clone();
     // Compiling schemas takes time that belongs to no async thread.
     let checked = tokio::task::spawn_blocking(move || hello::check(hello, embedded.as_deref()));
-    let registration = checked.await.map_err(|_| Status::internal("the hello was not readable"))??;
+    let registration =
+        checked.await.map_err(|_| Status::internal("the hello was not readable"))??;
     let label = format!("{}@{}", registration.name, registration.instance);
     let ends = register(&shared, registration).await?;
     info!(worker = label, "worker connected");

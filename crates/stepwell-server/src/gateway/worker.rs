@@ -109,12 +109,7 @@ pub(super) struct LiveCall {
 }
 
 impl LiveCall {
-    pub(super) fn new(
-        key: CallKey,
-        tool: String,
-        sink: Arc<dyn OutputSink>,
-        now: Instant,
-    ) -> Self {
+    pub(super) fn new(key: CallKey, tool: String, sink: Arc<dyn OutputSink>, now: Instant) -> Self {
         Self {
             key,
             tool,

@@ -226,6 +226,6 @@ async fn the_first_word_after_the_welcome_is_not_lost() {
         let message = worker.hear().await;
         (worker, message)
     };
-    let (_running, (_worker, message)) = soon(async { tokio::join!(run, join) }).await;
+    let (_running, (_worker, message)) = soon(Box::pin(async { tokio::join!(run, join) })).await;
     assert!(matches!(message, attach_response::Message::Call(_)), "{message:?}");
 }

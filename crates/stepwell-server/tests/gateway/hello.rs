@@ -2,7 +2,7 @@
 
 use stepwell_core::{Effect, ToolSpec};
 use stepwell_ports::Store;
-use stepwell_proto::v1::{HeldCall, Heartbeat, Hello, ToolOffer, attach_request};
+use stepwell_proto::v1::{Heartbeat, HeldCall, Hello, ToolOffer, attach_request};
 use tonic::Code;
 
 use crate::world::{RawWorker, World, hello, offer, patient};

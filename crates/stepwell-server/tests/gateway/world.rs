@@ -11,8 +11,8 @@ use stepwell_ports::tools::OutputSink;
 use stepwell_ports::{ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
 use stepwell_proto::v1::worker_service_client::WorkerServiceClient;
 use stepwell_proto::v1::{
-    AttachRequest, AttachResponse, Call, CallReport, Credit, HeldCall, Heartbeat, Hello, OutputChunk,
-    ToolOffer, Welcome, attach_request, attach_response, call_report,
+    AttachRequest, AttachResponse, Call, CallReport, Credit, Heartbeat, HeldCall, Hello,
+    OutputChunk, ToolOffer, Welcome, attach_request, attach_response, call_report,
 };
 use stepwell_runtime::system::SystemClock;
 use stepwell_server::gateway::{GatewayOptions, WorkerGateway};
@@ -35,9 +35,7 @@ pub(crate) const SHORT: Duration = Duration::from_millis(300);
 #[track_caller]
 pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let place = std::panic::Location::caller();
-    async move {
-        timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("nothing came, at {place}"))
-    }
+    async move { timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("nothing came, at {place}")) }
 }
 
 /// Limits that never run out, so that a slow machine changes nothing.
@@ -107,9 +105,10 @@ impl World {
     pub(crate) fn run_on(&self, slot: ToolSlot, request: ToolRequest) -> Running {
         let gateway = self.gateway.clone();
         let label = slot.worker.clone();
-        Running::new(label, |sink, cancel| async move {
-            gateway.run(slot, request, sink, cancel).await
-        })
+        Running::new(
+            label,
+            |sink, cancel| async move { gateway.run(slot, request, sink, cancel).await },
+        )
     }
 
     /// The engine asks what became of a call.

@@ -77,12 +77,6 @@ fn check_call(log: &[Event], call_id: CallId, starts: &[&Start]) -> Result<(), S
     if decided(&[ApprovalDecision::Deny]) > 0 || first.tool == ERASE {
         return Err("it was started although it was refused".to_string());
     }
-    let cancelled = position(log, |body| matches!(body, EventBody::CancelRequested(_)));
-    if let Some(seq) = cancelled
-        && starts.iter().any(|it| it.by_owner && it.head >= seq)
-    {
-        return Err("it was started after a cancel".to_string());
-    }
     if first.effect.may_repeat() {
         return Ok(());
     }

@@ -110,7 +110,9 @@ impl Checker {
         let logs: BTreeMap<SessionId, &[Event]> =
             self.seen.iter().map(|(session_id, seen)| (*session_id, seen.log.as_slice())).collect();
         ledger::check_asks(&world.model.asks(), &logs)?;
-        ledger::check_starts(&world.fleet.starts(), &logs)?;
+        let starts = world.fleet.starts();
+        ledger::check_starts(&starts, &logs)?;
+        told::check_cancels(told, &starts)?;
         told::check(told, &logs)
     }
 

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_core::event::{ApprovalDecision, Event, EventBody};
 use stepwell_core::{ApprovalId, SessionId};
+use tokio::time::Instant;
 
 use super::{Violation, broken};
+use crate::fleet::Start;
 
 /// What somebody asked for. Every request has a text of its own, by which it is found in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,17 +55,25 @@ pub enum Told {
 /// Requests that were answered for certain.
 #[derive(Debug, Clone, Default)]
 pub struct ToldBook {
-    entries: Arc<Mutex<Vec<(SessionId, Asked, Told)>>>,
+    entries: Arc<Mutex<Vec<Entry>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    session_id: SessionId,
+    asked: Asked,
+    told: Told,
+    at: Instant,
 }
 
 impl ToldBook {
-    fn entries(&self) -> MutexGuard<'_, Vec<(SessionId, Asked, Told)>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody was told something.
     pub fn note(&self, session_id: SessionId, asked: Asked, told: Told) {
-        self.entries().push((session_id, asked, told));
+        self.entries().push(Entry { session_id, asked, told, at: Instant::now() });
     }
 
     /// How many were told.
@@ -82,7 +92,7 @@ pub(super) fn check(
     book: &ToldBook,
     logs: &BTreeMap<SessionId, &[Event]>,
 ) -> Result<(), Violation> {
-    for (session_id, asked, told) in book.entries().iter() {
+    for Entry { session_id, asked, told, .. } in book.entries().iter() {
         let log = logs.get(session_id).copied();
         let Some(log) = log else {
             let is_lost = *told != Told::Refused;
@@ -104,6 +114,20 @@ pub(super) fn check(
                 *session_id,
                 format!("{asked:?} was answered {told:?} and stands in the log {times} times"),
             ));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing starts once somebody was told that their cancel is durable. (A call that was on its way to
+/// the worker when the cancel was written may begin until then, and is told to stop.)
+pub(super) fn check_cancels(book: &ToldBook, starts: &[Start]) -> Result<(), Violation> {
+    for Entry { session_id, asked, told, at } in book.entries().iter() {
+        let is_cancel = matches!(asked, Asked::Cancel { .. }) && *told != Told::Refused;
+        let late = starts.iter().find(|it| it.attempt.0 == *session_id && it.at > *at);
+        if let (true, Some(start)) = (is_cancel, late.filter(|it| it.by_owner)) {
+            let (_, call_id, _) = start.attempt;
+            return Err(broken(*session_id, format!("call {call_id} was started after a cancel")));
         }
     }
     Ok(())

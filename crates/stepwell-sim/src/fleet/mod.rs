@@ -13,6 +13,7 @@ use stepwell_ports::memory::MemoryStore;
 use stepwell_ports::{Store, ToolReport, ToolRequest};
 use stepwell_runtime::task::Tasks;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use gateway::NodeTools;
@@ -109,6 +110,8 @@ pub struct Start {
     pub head: Seq,
     /// The node was the session's owner then.
     pub by_owner: bool,
+    /// When it began.
+    pub at: Instant,
 }
 
 /// A report that nobody waited for.
@@ -339,6 +342,7 @@ impl Fleet {
                 node: node.to_string(),
                 head: info.as_ref().map_or(Seq(0), |it| it.row.head_seq),
                 by_owner: info.is_some_and(|it| it.owner == node),
+                at: Instant::now(),
             });
             Job { place, attempt, run, plan, cancel }
         };

@@ -96,7 +96,7 @@ async fn play_in_runtime(seed: u64) -> Result<Report, Box<Failure>> {
     let mut play = Play::new(world, chance);
     let mut checker = Checker::default();
     if let Err((kind, violation)) = both_phases(&mut play, &mut checker).await {
-        let story = tell(&play.world, violation.session_id).await;
+        let story = tell(&play, violation.session_id).await;
         return Err(Box::new(Failure { seed, kind, what: violation.to_string(), story }));
     }
     let mut coverage = checker.coverage.clone();
@@ -146,14 +146,16 @@ fn random_mood(dice: &crate::Dice) -> Mood {
 }
 
 /// Everything that can be said about a session.
-async fn tell(world: &World, session_id: Option<SessionId>) -> String {
+async fn tell(play: &Play, session_id: Option<SessionId>) -> String {
     let Some(session_id) = session_id else { return String::new() };
+    let world = &play.world;
     let info = world.info(session_id).await;
     let log: Vec<Event> = world.log(session_id).await;
     let mut story = format!(
         "{:?}: {}\nowner {} fence {} wake_at {:?}\n",
         info.row.status, info.row.explain, info.owner, info.fence, info.wake_at
     );
+    story.push_str(&play.tell_nodes(session_id));
     for event in log {
         let body: String = format!("{:?}", event.body).chars().take(300).collect();
         let _ = writeln!(story, "{} {} {} {body}", event.seq, event.time, event.actor);

@@ -1,6 +1,7 @@
 //! What happens to the world: trouble in the first phase, help in the second.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use stepwell_core::{Input, Seq, SessionId, SessionState};
@@ -149,6 +150,18 @@ impl Play {
 
     fn living(&self) -> Vec<&Node> {
         self.nodes.values().filter(|it| it.gate.life() != Life::Dead && !it.has_ended()).collect()
+    }
+
+    /// What the nodes say of themselves and of a session.
+    pub(super) fn tell_nodes(&self, session_id: SessionId) -> String {
+        let mut story = format!("{:?}\n", self.swarm);
+        for node in self.nodes.values() {
+            let (life, has_ended) = (node.gate.life(), node.has_ended());
+            let (active, live) = (node.engine.active_sessions(), node.engine.live(session_id));
+            let name = &node.name;
+            let _ = writeln!(story, "{name}: {life:?}, ended {has_ended}, {active} active, {live:?}");
+        }
+        story
     }
 
     /// Starts nodes until there are as many as this seed has.

@@ -17,9 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::{Key, Report};
-use super::options::{
-    ABORT_WAIT, CANCEL_GRACE, CHUNK_BYTES_MAX, CHUNKS_WAITING, DEADLINE_NUDGE,
-};
+use super::options::{ABORT_WAIT, CANCEL_GRACE, CHUNK_BYTES_MAX, CHUNKS_WAITING, DEADLINE_NUDGE};
 use crate::context::{OutputSink, ToolContext};
 use crate::text::prefix;
 use crate::tool::{Tool, ToolDescription, ToolError, ToolOutput, ToolResult};
@@ -97,7 +95,9 @@ struct RunningTool {
 enum Ending {
     Joined(Option<Result<ToolResult, JoinError>>),
     /// It did not end by itself.
-    Forced { is_gone: bool },
+    Forced {
+        is_gone: bool,
+    },
 }
 
 impl RunningTool {
@@ -386,7 +386,9 @@ mod tests {
         let permits = stage.job.permits.clone();
         let _taken = permits.acquire().await.unwrap();
         let (mut news, took) = play(stage).await;
-        assert!(matches!(news.pop_back(), Some(News::NeverBegan { reason, .. }) if reason.contains("busy")));
+        assert!(
+            matches!(news.pop_back(), Some(News::NeverBegan { reason, .. }) if reason.contains("busy"))
+        );
         assert_eq!(took, LIMIT);
     }
 

@@ -246,8 +246,7 @@ impl Ledger {
     pub(super) fn prune(&mut self, now: Instant) {
         let is_old = |key: &Key| match self.entries.get(key) {
             Some(Entry::Ended { is_acknowledged, ended_at, .. }) => {
-                let kept =
-                    if *is_acknowledged { ACKNOWLEDGED_KEPT } else { UNACKNOWLEDGED_KEPT };
+                let kept = if *is_acknowledged { ACKNOWLEDGED_KEPT } else { UNACKNOWLEDGED_KEPT };
                 now.saturating_duration_since(*ended_at) >= kept
             }
             Some(Entry::Running { .. }) | None => true,

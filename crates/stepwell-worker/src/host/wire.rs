@@ -67,7 +67,8 @@ pub(super) fn report(key: Key, fence: u64, report: &Report, bytes_max: usize) ->
     if output.len() > room {
         let kept = prefix(output, room);
         let (all, kept_bytes) = (grouped(output.len() as u64), grouped(kept.len() as u64));
-        text = format!("{kept}\n[cut: the output has {all} bytes; these are the first {kept_bytes}]");
+        text =
+            format!("{kept}\n[cut: the output has {all} bytes; these are the first {kept_bytes}]");
     }
     let mut full = full_output.as_slice();
     let room = room.saturating_sub(text.len());

@@ -91,10 +91,10 @@ async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
     if let Some(kill) = kill {
         play.drive(&Stop::After(kill.after)).await?;
         play.stage.server.kill().await?;
-        let store = look(play.stage.server.data())?;
-        head_at_kill = Some(store.head(&play.session_id)?);
+        let left = look(play.stage.server.data())?;
+        head_at_kill = Some(left.head(&play.session_id)?);
         play.may_miss_late =
-            store.kinds(&play.session_id)?.iter().any(|it| it == "session_finished");
+            left.kinds(&play.session_id)?.iter().any(|it| it == "session_finished");
         if kill.with_worker {
             play.stage.worker()?.kill().await?;
             play.stage.worker()?.start_again()?;
