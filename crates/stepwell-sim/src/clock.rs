@@ -1,6 +1,7 @@
 //! Wall clocks over tokio's paused time: one time for the world, a skew for each node, jumps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,12 +23,14 @@ const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Time {
     begin: Instant,
     jumped_ms: watch::Sender<i64>,
+    ahead_ms_max: AtomicI64,
 }
 
 impl Time {
     /// Time that begins now.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { begin: Instant::now(), jumped_ms: watch::Sender::new(0) })
+        let jumped_ms = watch::Sender::new(0);
+        Arc::new(Self { begin: Instant::now(), jumped_ms, ahead_ms_max: AtomicI64::new(0) })
     }
 
     /// Time that passed, whatever the wall clocks say.
@@ -38,6 +41,13 @@ impl Time {
     /// Sets all wall clocks forward, or back when `ms` is negative.
     pub fn jump(&self, ms: i64) {
         self.jumped_ms.send_modify(|jumped| *jumped += ms);
+        self.ahead_ms_max.fetch_max(*self.jumped_ms.borrow(), Ordering::SeqCst);
+    }
+
+    /// Sets all wall clocks to the latest time that any of them would show without the jumps back, so
+    /// that no timer waits for a time that was taken away.
+    pub fn heal(&self) {
+        self.jumped_ms.send_replace(self.ahead_ms_max.load(Ordering::SeqCst));
     }
 
     /// Wall time of a clock without skew.

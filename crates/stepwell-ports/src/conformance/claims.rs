@@ -31,13 +31,16 @@ pub async fn due_sessions_of_the_dead_are_claimed_earliest_first(store: Shared) 
     sleeping(&store, 7, OWNER, Some(5)).await;
     sleeping(&store, 8, "", Some(40)).await;
     sleeping(&store, 9, "dead-2", Some(20)).await;
+    // They had work when their owner died.
+    sleeping(&store, 10, "dead-2", Some(0)).await;
+    sleeping(&store, 11, "dead-1", Some(0)).await;
     let alive = [OWNER.to_owned(), "alive".to_owned()];
     let claims = store.claim_due(OWNER, &alive, TimestampMs(40), 100).await.expect("claims");
-    assert_eq!(sessions_of(&claims), [2, 3, 9, 1, 8].map(id));
+    assert_eq!(sessions_of(&claims), [10, 11, 2, 3, 9, 1, 8].map(id));
     assert!(claims.iter().all(|it| it.fence == Fence(2)), "{claims:?}");
     let refused = store.append(old, append(id(3), 1, "x")).await;
     assert!(matches!(refused, Err(AppendError::Fenced { .. })), "{refused:?}");
-    assert_eq!(store.append(claims[1], append(id(3), 1, "x")).await.expect("appends"), Seq(2));
+    assert_eq!(store.append(claims[3], append(id(3), 1, "x")).await.expect("appends"), Seq(2));
     let info = store.session(id(2)).await.expect("readable").expect("is there");
     assert_eq!((info.owner.as_str(), info.fence), (OWNER, Fence(2)));
     // They are owned now.
@@ -69,6 +72,9 @@ pub async fn own_due_sessions_are_found_and_not_fenced(store: Shared) {
     sleeping(&store, 3, "other", Some(10)).await;
     sleeping(&store, 4, OWNER, Some(21)).await;
     sleeping(&store, 5, OWNER, None).await;
+    // In the owner's memory: it knows.
+    sleeping(&store, 6, OWNER, Some(0)).await;
+    sleeping(&store, 7, OWNER, Some(0)).await;
     let due = store.due(OWNER, TimestampMs(20), 100).await.expect("readable");
     assert_eq!(due, [second, first]);
     assert_eq!(store.due(OWNER, TimestampMs(20), 1).await.expect("readable"), [second]);
@@ -80,7 +86,9 @@ pub async fn own_due_sessions_are_found_and_not_fenced(store: Shared) {
 /// Whoever waits knows how long.
 pub async fn the_next_wake_up_is_the_earliest_later_one(store: Shared) {
     assert_eq!(store.next_wake(TimestampMs(0)).await.expect("readable"), None);
-    for (n, wake_at) in [(1, Some(30)), (2, Some(10)), (3, Some(20)), (4, None), (6, Some(25))] {
+    for (n, wake_at) in
+        [(1, Some(30)), (2, Some(10)), (3, Some(20)), (4, None), (6, Some(25)), (7, Some(0))]
+    {
         sleeping(&store, n, OWNER, wake_at).await;
     }
     let waits = [(0, Some(10)), (9, Some(10)), (10, Some(20)), (20, Some(25)), (25, Some(30))];

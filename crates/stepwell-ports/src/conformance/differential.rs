@@ -189,7 +189,11 @@ impl Pair {
         if self.draw.one_in(3) {
             write.row.labels = vec![label("team", OWNERS[self.draw.below(2) as usize])];
         }
-        write.wake_at = self.draw.one_in(2).then(|| self.time());
+        write.wake_at = match self.draw.below(4) {
+            0 => None,
+            1 => Some(TimestampMs(0)),
+            _ => Some(self.time()),
+        };
         for _ in 0..self.draw.below(2) {
             let asked = approval(session_id, 1 + self.draw.below(4), self.draw.below(50));
             let status = self.draw.of(&ApprovalStatus::ALL);

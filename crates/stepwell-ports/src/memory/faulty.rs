@@ -210,3 +210,30 @@ impl<S: Store> Store for FaultyStore<S> {
         pass!(self.nodes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryStore;
+
+    /// Versions of the agent after three puts, of which the caller was told how many worked.
+    async fn put_three(nth: u64, time: FaultTime) -> (usize, u32) {
+        let store = FaultyStore::new(MemoryStore::new(), nth, time);
+        let mut told = 0;
+        for definition in ["a", "b", "c"] {
+            told += usize::from(store.put_agent("mover", definition, TimestampMs(1)).await.is_ok());
+        }
+        let stored = store.inner().agent("mover", None).await.unwrap();
+        (told, stored.map_or(0, |it| it.version))
+    }
+
+    #[tokio::test]
+    async fn the_nth_call_fails_before_or_after_its_effect() {
+        assert_eq!(put_three(0, FaultTime::BeforeEffect).await, (3, 3));
+        for nth in 1..=3 {
+            assert_eq!(put_three(nth, FaultTime::BeforeEffect).await, (2, 2));
+            assert_eq!(put_three(nth, FaultTime::AfterEffect).await, (2, 3));
+        }
+        assert_eq!(put_three(4, FaultTime::AfterEffect).await, (3, 3));
+    }
+}

@@ -236,7 +236,10 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let inner = self.lock();
-        let due = inner.due_ids(now, limit, |it| it.owner == owner);
+        // Those at 0 are in their owner's memory.
+        let due = inner.due_ids(now, limit, |it| {
+            it.owner == owner && it.wake_at.is_some_and(|wake_at| wake_at > TimestampMs(0))
+        });
         let claim = |session_id: SessionId| {
             inner.sessions.get(&session_id).map(|it| Claim { session_id, fence: it.fence })
         };

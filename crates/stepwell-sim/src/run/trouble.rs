@@ -156,10 +156,10 @@ impl Play {
     pub(super) fn tell_nodes(&self, session_id: SessionId) -> String {
         let mut story = format!("{:?}\n", self.swarm);
         for node in self.nodes.values() {
-            let (life, has_ended) = (node.gate.life(), node.has_ended());
+            let (phase, has_ended) = (node.gate.life(), node.has_ended());
             let (active, live) = (node.engine.active_sessions(), node.engine.live(session_id));
             let name = &node.name;
-            let _ = writeln!(story, "{name}: {life:?}, ended {has_ended}, {active} active, {live:?}");
+            let _ = writeln!(story, "{name}: {phase:?}, ended {has_ended}, {active} active, {live:?}");
         }
         story
     }
@@ -374,6 +374,7 @@ impl Play {
         let latency_ms_max = self.world.sky.weather().latency_ms_max;
         *self.world.sky.weather() = StoreWeather { latency_ms_max, ..StoreWeather::default() };
         *self.chance.mood() = Mood::HEALED;
+        self.world.time.heal();
         self.thaw();
         for node in self.nodes.values() {
             node.store.plan_nothing();

@@ -8,13 +8,20 @@ use stepwell_ports::memory::page_rows;
 use super::ReadError;
 use crate::rows::{self, number, to_sql};
 
-/// Parked sessions that are due, earliest first.
+/// Parked sessions that must be woken after the one time and until the other, earliest first.
 pub(crate) const DUE_PARKED: &str = "SELECT wake_at, key, session_id, fence, owner FROM sessions \
-     WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at <= ?1 ORDER BY wake_at, key";
+     WHERE busy = 0 AND wake_at IS NOT NULL AND wake_at > ?1 AND wake_at <= ?2 \
+     ORDER BY wake_at, key";
 
-/// Busy sessions that are due; few.
+/// Busy sessions that must be woken after the one time and until the other; few.
 pub(crate) const DUE_BUSY: &str = "SELECT wake_at, key, session_id, fence, owner FROM sessions \
-     WHERE busy = 1 AND wake_at <= ?1";
+     WHERE busy = 1 AND wake_at > ?1 AND wake_at <= ?2";
+
+/// Before all times, for [`DUE_PARKED`] and [`DUE_BUSY`].
+pub(crate) const BEFORE_ALL: i64 = -1;
+
+/// The time of sessions that have work now: their owner has them in memory.
+const HAS_WORK: i64 = 0;
 
 /// The next time of a parked session.
 pub(crate) const NEXT_PARKED: &str = "SELECT min(wake_at) FROM sessions \
@@ -24,7 +31,7 @@ pub(crate) const NEXT_PARKED: &str = "SELECT min(wake_at) FROM sessions \
 pub(crate) const NEXT_BUSY: &str =
     "SELECT min(wake_at) FROM sessions WHERE busy = 1 AND wake_at > ?1";
 
-/// Sessions of `owner` that need it at `now`, earliest first.
+/// Parked sessions of `owner` whose timer is due at `now`, earliest first.
 pub(crate) fn due(
     transaction: &Transaction<'_>,
     owner: &str,
@@ -35,7 +42,7 @@ pub(crate) fn due(
     let mut due = Vec::new();
     for (query, is_sorted) in [(DUE_PARKED, true), (DUE_BUSY, false)] {
         let mut statement = transaction.prepare_cached(query)?;
-        let mut found = statement.query([to_sql(now.0)])?;
+        let mut found = statement.query([HAS_WORK, to_sql(now.0)])?;
         let mut taken = 0;
         while let Some(row) = found.next()? {
             if row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)? != owner {

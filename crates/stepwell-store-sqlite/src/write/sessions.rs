@@ -9,7 +9,7 @@ use stepwell_ports::{AppendError, Claim, StoreError};
 
 use crate::blob::StoredBlob;
 use crate::error::About;
-use crate::read::{DUE_BUSY, DUE_PARKED};
+use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED};
 use crate::rows::{self, is_busy, labels_text, number, question_name, to_sql};
 
 /// An append with its payloads compressed.
@@ -295,7 +295,7 @@ pub(crate) fn claim_due(conn: &Connection, asked: &ClaimDue) -> rusqlite::Result
     let mut due = Vec::new();
     for (query, is_sorted) in [(DUE_PARKED, true), (DUE_BUSY, false)] {
         let mut statement = conn.prepare_cached(query)?;
-        let mut found = statement.query([now])?;
+        let mut found = statement.query([BEFORE_ALL, now])?;
         let mut taken = 0;
         while let Some(row) = found.next()? {
             let holder = row.get_ref(4)?.as_str()?;
