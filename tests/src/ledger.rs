@@ -38,16 +38,25 @@ impl Ledger {
         &self.path
     }
 
-    /// Writes a start down. One write, so that lines of several processes do not mix.
+    /// Writes a start down.
     ///
     /// # Errors
     /// Those of the file.
     pub fn note(&self, started: &Started) -> Result<()> {
-        use std::io::Write as _;
-        let mut line = serde_json::to_string(started)?;
-        line.push('\n');
-        let mut file = std::fs::File::options().create(true).append(true).open(&self.path)?;
-        Ok(file.write_all(line.as_bytes())?)
+        append(&self.path, started)
+    }
+
+    /// Writes down that what was started is over: done, or told to stop.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn note_end(&self, started: &Started) -> Result<()> {
+        append(&self.ends(), started)
+    }
+
+    /// Beside the starts, so that these can be read as one list.
+    fn ends(&self) -> PathBuf {
+        self.path.with_extension("ends.jsonl")
     }
 
     /// All starts, in order.
@@ -55,17 +64,18 @@ impl Ledger {
     /// # Errors
     /// When a line is none.
     pub fn starts(&self) -> Result<Vec<Started>> {
-        let text = match std::fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error.into()),
-        };
-        // A line without its end is being written.
-        let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
-        let lines = whole.lines().map(|line| {
-            serde_json::from_str(line).with_context(|| format!("this is no line: {line:?}"))
-        });
-        lines.collect()
+        read(&self.path)
+    }
+
+    /// What was started in that process and is not over.
+    ///
+    /// # Errors
+    /// As [`Ledger::starts`].
+    pub fn running(&self, pid: i32) -> Result<Vec<Started>> {
+        let ends = read(&self.ends())?;
+        let mut starts = self.starts()?;
+        starts.retain(|it| it.pid == pid && !ends.contains(it));
+        Ok(starts)
     }
 
     /// Starts of one call.
@@ -76,4 +86,27 @@ impl Ledger {
         let key = format!("{session_id}/{call_id}");
         Ok(self.starts()?.into_iter().filter(|it| it.key == key).collect())
     }
+}
+
+/// One write, so that lines of several processes do not mix.
+fn append(path: &Path, started: &Started) -> Result<()> {
+    use std::io::Write as _;
+    let mut line = serde_json::to_string(started)?;
+    line.push('\n');
+    let mut file = std::fs::File::options().create(true).append(true).open(path)?;
+    Ok(file.write_all(line.as_bytes())?)
+}
+
+fn read(path: &Path) -> Result<Vec<Started>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    // A line without its end is being written.
+    let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
+    let lines = whole.lines().map(|line| {
+        serde_json::from_str(line).with_context(|| format!("this is no line: {line:?}"))
+    });
+    lines.collect()
 }

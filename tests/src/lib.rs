@@ -27,7 +27,7 @@ pub use ledger::{Ledger, Started};
 pub use model::MockModel;
 pub use paths::{counting_worker, stepwell};
 pub use ports::free_address;
-pub use process::{Process, is_alive};
+pub use process::{Process, is_alive, until_caught};
 pub use server::{Refused, Server};
 pub use stage::{Stage, StageOptions};
 pub use store::{Look, look};

@@ -12,6 +12,8 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::wait::until;
+
 /// Lines of a log that are printed.
 const LINES_SHOWN: usize = 80;
 
@@ -100,6 +102,20 @@ impl Drop for Process {
             println!("--- {} ({}), the last lines:\n{}", self.name, self.pid, shown.join("\n"));
         }
     }
+}
+
+/// Waits until a process handles a signal itself: before that it just dies of it.
+///
+/// # Errors
+/// When it does not come to that, or there is no such process.
+pub async fn until_caught(pid: i32, signal: Signal) -> Result<()> {
+    until("that it handles the signal", async || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.context("no signals")?.trim(), 16)?;
+        Ok((caught & (1 << (signal as u64 - 1)) != 0).then_some(()))
+    })
+    .await
 }
 
 /// Whether a process of that number exists and is no zombie.

@@ -124,7 +124,8 @@ pub(crate) fn growth(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Mea
             anyhow::Ok(())
         })?;
         let asked = model.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let took: Vec<f64> = asked.windows(2).filter_map(|it| Some(it.get(1)? - it.first()?)).collect();
+        let took: Vec<f64> =
+            asked.windows(2).filter_map(|it| Some(it.get(1)? - it.first()?)).collect();
         early.extend(took.iter().skip(4).take(16));
         late.extend(took.iter().skip(500).take(16));
     }
@@ -158,7 +159,11 @@ pub(crate) fn full_store(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec
             }
         }
         let watch = Stopwatch::start();
-        let page = full.engine.store().sessions(&stepwell_ports::SessionFilter::default(), None, 100).await?;
+        let page = full
+            .engine
+            .store()
+            .sessions(&stepwell_ports::SessionFilter::default(), None, 100)
+            .await?;
         let page_ms = ms(watch.elapsed());
         anyhow::ensure!(page.rows.len() == 100.min(finished), "the page is short");
         full.stop().await;
@@ -233,7 +238,8 @@ pub(crate) fn fold(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Measu
         let session_id = world.create(&agent).await?;
         world.finished(session_id).await?;
         world.stop().await;
-        let store = SqliteStore::open(folder.path(), &stepwell_store_sqlite::SqliteOptions::default())?;
+        let store =
+            SqliteStore::open(folder.path(), &stepwell_store_sqlite::SqliteOptions::default())?;
         let mut events = Vec::new();
         let mut after = stepwell_core::Seq(0);
         loop {

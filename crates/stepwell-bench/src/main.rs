@@ -48,7 +48,8 @@ fn main() -> anyhow::Result<()> {
     };
     let mut failed = false;
     for (name, run) in MEASURES {
-        let wanted = args.names.is_empty() || args.names.iter().any(|it| name.contains(it.as_str()));
+        let wanted =
+            args.names.is_empty() || args.names.iter().any(|it| name.contains(it.as_str()));
         if !wanted {
             continue;
         }

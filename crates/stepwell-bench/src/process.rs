@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use stepwell_core::{Effect, Status};
-use stepwell_ports::{ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink, SessionFilter};
+use stepwell_ports::{
+    ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink, SessionFilter,
+};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +38,10 @@ pub(crate) async fn child(what: &str, folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn spawn(what: &str, folder: &Path) -> anyhow::Result<(Child, BufReader<std::process::ChildStdout>)> {
+fn spawn(
+    what: &str,
+    folder: &Path,
+) -> anyhow::Result<(Child, BufReader<std::process::ChildStdout>)> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["--child", what, "--folder"])
         .arg(folder)
@@ -129,24 +134,30 @@ pub(crate) fn restart(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Me
     let watch = Stopwatch::start();
     let world_tools = tools.clone();
     let folder_path = folder.path();
-    runtime.block_on(async {
-        let world = World::start(folder_path, Arc::new(StubModel { steps: STEPS }), world_tools)?;
-        loop {
-            let filter = SessionFilter { statuses: vec![Status::Completed], ..SessionFilter::default() };
-            let done = count_all(&world, &filter).await?;
-            if done >= count {
-                break;
+    runtime
+        .block_on(async {
+            let world =
+                World::start(folder_path, Arc::new(StubModel { steps: STEPS }), world_tools)?;
+            loop {
+                let filter =
+                    SessionFilter { statuses: vec![Status::Completed], ..SessionFilter::default() };
+                let done = count_all(&world, &filter).await?;
+                if done >= count {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        anyhow::Ok(world)
-    })
-    .map(|world| runtime.block_on(world.stop()))?;
+            anyhow::Ok(world)
+        })
+        .map(|world| runtime.block_on(world.stop()))?;
     let value = ms(watch.elapsed());
     let twice = tools.started_twice();
     anyhow::ensure!(twice == 0, "{twice} write calls ran twice");
     Ok(vec![Measure {
-        name: format!("{count} sessions killed half-way, restart to all done ({} calls, 0 twice)", tools.total()),
+        name: format!(
+            "{count} sessions killed half-way, restart to all done ({} calls, 0 twice)",
+            tools.total()
+        ),
         value,
         unit: "ms",
         limit: Some(limit),

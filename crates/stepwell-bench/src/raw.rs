@@ -32,7 +32,12 @@ impl Raw {
     }
 
     /// One transaction with one row for each of `sessions`.
-    pub(crate) fn commit(&mut self, sessions: std::ops::Range<u64>, seq: u64, body: &str) -> anyhow::Result<()> {
+    pub(crate) fn commit(
+        &mut self,
+        sessions: std::ops::Range<u64>,
+        seq: u64,
+        body: &str,
+    ) -> anyhow::Result<()> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert = transaction
@@ -61,12 +66,14 @@ impl Raw {
     }
 
     /// Reads every row of every session back, session by session.
-    pub(crate) fn read_all(&self, sessions: std::ops::Range<u64>) -> anyhow::Result<(Duration, u64)> {
+    pub(crate) fn read_all(
+        &self,
+        sessions: std::ops::Range<u64>,
+    ) -> anyhow::Result<(Duration, u64)> {
         let watch = Stopwatch::start();
         let mut bytes = 0;
-        let mut select = self
-            .connection
-            .prepare("SELECT body FROM events WHERE session = ?1 ORDER BY seq")?;
+        let mut select =
+            self.connection.prepare("SELECT body FROM events WHERE session = ?1 ORDER BY seq")?;
         for session in sessions {
             let mut rows = select.query(params![session as i64])?;
             while let Some(row) = rows.next()? {

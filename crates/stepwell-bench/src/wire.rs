@@ -140,7 +140,8 @@ async fn run_one(client: &mut SessionServiceClient<Channel>) -> anyhow::Result<(
     };
     let session = client.create_session(request).await?.into_inner().session;
     let session_id = session.context("no session")?.session_id;
-    let watch = WatchSessionRequest { session_id, events_only: true, ..WatchSessionRequest::default() };
+    let watch =
+        WatchSessionRequest { session_id, events_only: true, ..WatchSessionRequest::default() };
     let mut events = client.watch_session(watch).await?.into_inner();
     // The stream ends with the session.
     while events.message().await?.is_some() {}

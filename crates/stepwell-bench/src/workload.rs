@@ -51,7 +51,8 @@ pub(crate) fn result_text() -> String {
 
 /// An agent with one tool.
 pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
-    let parameters = r#"{"type":"object","properties":{"item":{"type":"integer"}},"required":["item"]}"#;
+    let parameters =
+        r#"{"type":"object","properties":{"item":{"type":"integer"}},"required":["item"]}"#;
     Agent {
         name: "bench".to_string(),
         version: 1,

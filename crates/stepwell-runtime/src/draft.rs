@@ -121,11 +121,7 @@ fn stale_start(letter: &Letter) -> Option<CallId> {
 }
 
 /// A panic in the rules is a bug that must cost one session at most.
-fn decide_safely(
-    state: &SessionState,
-    input: Input,
-    now: TimestampMs,
-) -> Result<Decision, Reject> {
+fn decide_safely(state: &SessionState, input: Input, now: TimestampMs) -> Result<Decision, Reject> {
     let decided = std::panic::catch_unwind(AssertUnwindSafe(|| decide(state, input, now)));
     decided.unwrap_or_else(|_| {
         let (seq, reason) = (state.head.next(), "the rules panicked".to_string());

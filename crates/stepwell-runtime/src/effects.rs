@@ -236,9 +236,7 @@ impl Drop for Effects {
 
 fn key_of(command: &Command) -> Option<Key> {
     match command {
-        Command::AskModel { step, attempt } => {
-            Some(Key::Model { step: *step, attempt: *attempt })
-        }
+        Command::AskModel { step, attempt } => Some(Key::Model { step: *step, attempt: *attempt }),
         Command::RunTool { call_id, attempt }
         | Command::FollowTool { call_id, attempt, .. }
         | Command::StopTool { call_id, attempt } => {

@@ -10,7 +10,8 @@ use stepwell_core::summary::{SessionRow, approval_rows, session_row};
 use stepwell_core::{Actor, Agent, Input, SessionId, SessionState, Text, TimestampMs, decide};
 use stepwell_ports::store::Created;
 use stepwell_ports::{
-    Append, AppendError, Claim, Clock, ModelPort, NewSession, Random, Store, StoreError, ToolGateway,
+    Append, AppendError, Claim, Clock, ModelPort, NewSession, Random, Store, StoreError,
+    ToolGateway,
 };
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -263,7 +264,9 @@ impl Engine {
             }
             match answer.await {
                 Ok(Answer::Decided(result)) => return result,
-                Ok(Answer::Unread { input: unread, blobs: with }) => (input, blobs) = (unread, with),
+                Ok(Answer::Unread { input: unread, blobs: with }) => {
+                    (input, blobs) = (unread, with)
+                }
                 // Its owner was dropped in the middle of an append.
                 Err(_) if self.inner.leaving.is_cancelled() => break,
                 Err(_) => return Err(owner_broke()),

@@ -60,7 +60,8 @@ pub(crate) async fn refresh(
             return Ok(());
         }
         if page.events.is_empty() {
-            let reason = format!("event {} is missing, the last is {}", state.head.next(), page.head);
+            let reason =
+                format!("event {} is missing, the last is {}", state.head.next(), page.head);
             return Err(EngineError::Quarantined { session_id, reason });
         }
     }

@@ -48,7 +48,9 @@ fn bounded(answer: ModelAnswer) -> Result<ModelAnswer, ModelFailure> {
     Err(ModelFailure {
         endpoint: answer.endpoint,
         kind: ModelErrorKind::BadResponse,
-        message: format!("the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}"),
+        message: format!(
+            "the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}"
+        ),
         http_status: None,
         retry_after_ms: None,
     })
@@ -65,7 +67,8 @@ impl Sink {
     fn send(&self, kind: LiveChunkKind, text: String) {
         if self.live.is_watched(self.session_id) {
             let (step, attempt) = (self.step, self.attempt);
-            self.live.chunk(self.session_id, LiveChunk { kind, text, step, attempt, call_id: None });
+            self.live
+                .chunk(self.session_id, LiveChunk { kind, text, step, attempt, call_id: None });
         }
     }
 }

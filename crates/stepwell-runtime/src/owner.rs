@@ -321,11 +321,7 @@ impl Owner {
     }
 
     /// The outcome is unknown: tell everyone so, and look what the store has.
-    async fn append_failed(
-        &mut self,
-        drafted: Draft,
-        error: &StoreError,
-    ) -> Result<(), Departure> {
+    async fn append_failed(&mut self, drafted: Draft, error: &StoreError) -> Result<(), Departure> {
         tracing::warn!(session = %self.session_id, %error, "append failed");
         self.is_in_doubt = true;
         self.owes |= drafted.letters.iter().any(|letter| letter.origin.is_owed());

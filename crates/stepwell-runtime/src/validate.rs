@@ -86,7 +86,8 @@ fn compiled(schema: &str) -> Result<Arc<Validator>, String> {
     if let Some(validator) = all.get(schema) {
         return Ok(validator.clone());
     }
-    let value = read_strict(schema).map_err(|problem| format!("the schema is no JSON: {problem}"))?;
+    let value =
+        read_strict(schema).map_err(|problem| format!("the schema is no JSON: {problem}"))?;
     let validator = jsonschema::validator_for(&value)
         .map_err(|error| format!("the schema is not a JSON Schema: {error}"))?;
     let validator = Arc::new(validator);

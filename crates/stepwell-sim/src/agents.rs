@@ -23,7 +23,8 @@ pub const ERASE: &str = "erase";
 /// # Panics
 /// Never: the schema is constant.
 pub fn tool(name: &str, effect: Effect) -> ToolSpec {
-    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}"#;
+    let schema =
+        r#"{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}"#;
     ToolSpec {
         name: name.to_string(),
         description: format!("The tool {name}."),

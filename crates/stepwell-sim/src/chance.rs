@@ -57,8 +57,7 @@ impl Chance {
         if !dice.chance(mood.model_calls) {
             return self.answer(asked).after_ms(after_ms);
         }
-        let calls: Vec<(&str, String)> =
-            (0..dice.between(1, 3)).map(|_| self.call()).collect();
+        let calls: Vec<(&str, String)> = (0..dice.between(1, 3)).map(|_| self.call()).collect();
         let calls: Vec<(&str, &str)> =
             calls.iter().map(|(name, arguments)| (*name, arguments.as_str())).collect();
         self.finish(call(&calls).after_ms(after_ms))
@@ -87,8 +86,7 @@ impl Chance {
     fn failure(&self) -> Say {
         match self.dice.below(16) {
             0..=2 => fail(ModelErrorKind::Transport),
-            3 | 4 => fail(ModelErrorKind::RateLimited)
-                .retry_after_ms(self.dice.between(0, 20_000)),
+            3 | 4 => fail(ModelErrorKind::RateLimited).retry_after_ms(self.dice.between(0, 20_000)),
             5 | 6 => fail(ModelErrorKind::ServerError),
             7 => fail(ModelErrorKind::Overloaded),
             8..=10 => fail(ModelErrorKind::StreamBroken),

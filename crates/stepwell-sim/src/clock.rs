@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stepwell_core::TimestampMs;
 use stepwell_ports::Clock;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::gate::Gate;
+use crate::signal::Signal;
 
 /// Wall time at the beginning of the world: 2026-01-01 UTC.
 pub const BEGIN_MS: u64 = 1_767_225_600_000;
@@ -22,15 +22,20 @@ const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug)]
 pub struct Time {
     begin: Instant,
-    jumped_ms: watch::Sender<i64>,
+    jumped_ms: AtomicI64,
     ahead_ms_max: AtomicI64,
+    jumped: Signal,
 }
 
 impl Time {
     /// Time that begins now.
     pub fn new() -> Arc<Self> {
-        let jumped_ms = watch::Sender::new(0);
-        Arc::new(Self { begin: Instant::now(), jumped_ms, ahead_ms_max: AtomicI64::new(0) })
+        Arc::new(Self {
+            begin: Instant::now(),
+            jumped_ms: AtomicI64::new(0),
+            ahead_ms_max: AtomicI64::new(0),
+            jumped: Signal::default(),
+        })
     }
 
     /// Time that passed, whatever the wall clocks say.
@@ -40,14 +45,17 @@ impl Time {
 
     /// Sets all wall clocks forward, or back when `ms` is negative.
     pub fn jump(&self, ms: i64) {
-        self.jumped_ms.send_modify(|jumped| *jumped += ms);
-        self.ahead_ms_max.fetch_max(*self.jumped_ms.borrow(), Ordering::SeqCst);
+        let jumped_ms = self.jumped_ms.fetch_add(ms, Ordering::SeqCst) + ms;
+        self.ahead_ms_max.fetch_max(jumped_ms, Ordering::SeqCst);
+        self.jumped.raise();
     }
 
     /// Sets all wall clocks to the latest time that any of them would show without the jumps back, so
     /// that no timer waits for a time that was taken away.
     pub fn heal(&self) {
-        self.jumped_ms.send_replace(self.ahead_ms_max.load(Ordering::SeqCst));
+        let ahead_ms = self.ahead_ms_max.load(Ordering::SeqCst);
+        self.jumped_ms.store(ahead_ms, Ordering::SeqCst);
+        self.jumped.raise();
     }
 
     /// Wall time of a clock without skew.
@@ -56,7 +64,7 @@ impl Time {
     }
 
     fn skewed(&self, skew_ms: i64) -> TimestampMs {
-        let jumped = *self.jumped_ms.borrow() + skew_ms;
+        let jumped = self.jumped_ms.load(Ordering::SeqCst) + skew_ms;
         TimestampMs((BEGIN_MS + self.elapsed_ms()).saturating_add_signed(jumped))
     }
 }
@@ -80,8 +88,8 @@ impl Clock for NodeClock {
 
     async fn wait_until(&self, at: TimestampMs) {
         let wait = async {
-            let mut jumps = self.time.jumped_ms.subscribe();
             loop {
+                let seen = self.time.jumped.changes();
                 let left_ms = at.since_ms(self.now());
                 if left_ms == 0 {
                     return;
@@ -89,7 +97,7 @@ impl Clock for NodeClock {
                 let sleep = tokio::time::sleep(Duration::from_millis(left_ms).min(SLEEP_MAX));
                 tokio::select! {
                     biased;
-                    _ = jumps.changed() => {}
+                    () = self.time.jumped.changed_since(seen) => {}
                     () = sleep => {}
                 }
             }

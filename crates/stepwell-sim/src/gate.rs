@@ -5,8 +5,9 @@
 //! its next call and goes on later with what it believed then: a long pause of the machine.
 
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::watch;
+use crate::signal::Signal;
 
 /// Where a node is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,73 +23,76 @@ pub enum Life {
 /// See the module.
 #[derive(Debug)]
 pub struct Gate {
-    life: watch::Sender<Life>,
+    life: Mutex<Life>,
+    changed: Signal,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { life: watch::Sender::new(Life::Running) }
+        Self { life: Mutex::new(Life::Running), changed: Signal::default() }
     }
 }
 
 impl Gate {
     /// Where the node is in its life.
     pub fn life(&self) -> Life {
-        *self.life.borrow()
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the node at once.
     pub fn kill(&self) {
-        self.life.send_replace(Life::Dead);
+        self.change(&[Life::Running, Life::Frozen], Life::Dead);
     }
 
     /// Stops the node until [`Gate::thaw`].
     pub fn freeze(&self) {
-        self.change(Life::Running, Life::Frozen);
+        self.change(&[Life::Running], Life::Frozen);
     }
 
     /// Lets a frozen node go on.
     pub fn thaw(&self) {
-        self.change(Life::Frozen, Life::Running);
+        self.change(&[Life::Frozen], Life::Running);
     }
 
-    fn change(&self, from: Life, to: Life) {
-        self.life.send_if_modified(|life| {
-            let is_from = *life == from;
-            if is_from {
-                *life = to;
+    fn change(&self, from: &[Life], to: Life) {
+        {
+            let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+            if !from.contains(&life) {
+                return;
             }
-            is_from
-        });
+            *life = to;
+        }
+        self.changed.raise();
     }
 
     /// Lets a call through while the node runs.
     pub async fn pass<F: Future>(&self, call: F) -> F::Output {
-        let mut life = self.life.subscribe();
         let mut call = Some(Box::pin(call));
         loop {
-            let now = *life.borrow_and_update();
-            match (now, &mut call) {
+            let seen = self.changed.changes();
+            match (self.life(), &mut call) {
                 (Life::Running, Some(running)) => tokio::select! {
                     biased;
-                    _ = life.changed() => {}
+                    () = self.changed.changed_since(seen) => {}
                     output = running => return output,
                 },
                 (Life::Dead, _) => {
                     call = None;
                     std::future::pending::<()>().await;
                 }
-                (Life::Frozen | Life::Running, _) => {
-                    // The sender lives as long as this gate.
-                    let _ = life.changed().await;
-                }
+                (Life::Frozen | Life::Running, _) => self.changed.changed_since(seen).await,
             }
         }
     }
 
     /// Returns once the node is dead.
     pub async fn died(&self) {
-        let mut life = self.life.subscribe();
-        let _ = life.wait_for(|life| *life == Life::Dead).await;
+        loop {
+            let seen = self.changed.changes();
+            if self.life() == Life::Dead {
+                return;
+            }
+            self.changed.changed_since(seen).await;
+        }
     }
 }

@@ -26,6 +26,7 @@ pub mod gate;
 pub mod model;
 pub mod people;
 pub mod run;
+pub mod signal;
 pub mod store;
 pub mod world;
 

@@ -96,8 +96,7 @@ impl Person {
         let decision = self.dice.pick(words).copied().unwrap_or(Word::Approve);
         let mut verdict = verdict(**approval_id, decision);
         verdict.reason = mark.to_string();
-        verdict.action_digest =
-            self.dice.chance(300).then(|| approval.action_digest.clone());
+        verdict.action_digest = self.dice.chance(300).then(|| approval.action_digest.clone());
         if decision == Word::Approve && self.dice.chance(200) {
             verdict.arguments = JsonText::parse("{\"n\":42}").ok();
         }

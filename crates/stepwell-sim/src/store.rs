@@ -211,7 +211,8 @@ impl SimStore {
         effect: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Result<T, E> {
         let planned = self.count(kind, name);
-        let injected = || StoreError::Failed { operation: name, reason: "a simulated fault".into() };
+        let injected =
+            || StoreError::Failed { operation: name, reason: "a simulated fault".into() };
         let passage = async {
             self.travel().await;
             if let Some(refusal) = self.refusal(kind) {

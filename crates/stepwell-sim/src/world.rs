@@ -198,8 +198,7 @@ impl World {
         let mut page: Option<String> = None;
         loop {
             let filter = SessionFilter::default();
-            let found =
-                self.store.sessions(&filter, page.as_deref(), 1_000).await.expect("memory");
+            let found = self.store.sessions(&filter, page.as_deref(), 1_000).await.expect("memory");
             rows.extend(found.rows);
             page = found.next_page;
             if page.is_none() {
@@ -213,10 +212,8 @@ impl World {
     /// # Panics
     /// Never: the store is in memory.
     pub async fn open_approvals(&self, session_id: SessionId) -> usize {
-        let filter = ApprovalFilter {
-            statuses: vec![ApprovalStatus::Open],
-            session_id: Some(session_id),
-        };
+        let filter =
+            ApprovalFilter { statuses: vec![ApprovalStatus::Open], session_id: Some(session_id) };
         self.store.approvals(&filter, None, 1_000).await.expect("memory").rows.len()
     }
 

@@ -112,9 +112,13 @@ async fn run(
     ledger.note(&started).map_err(ToolError::failed)?;
     let is_slow = context.attempt <= call.slow_attempts;
     let takes = if is_slow { SLOW } else { Duration::from_millis(call.delay_ms) };
-    tokio::select! {
-        () = tokio::time::sleep(takes) => {}
-        () = context.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+    let is_stopped = tokio::select! {
+        () = tokio::time::sleep(takes) => false,
+        () = context.cancel.cancelled() => true,
+    };
+    ledger.note_end(&started).map_err(ToolError::failed)?;
+    if is_stopped {
+        return Err(ToolError::Cancelled { partial: None });
     }
     let mut output = format!("{verb} {}", call.what);
     let filling = call.bytes.saturating_sub(output.len());

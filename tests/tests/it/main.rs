@@ -9,5 +9,6 @@ mod disk;
 mod ending;
 mod fleet;
 mod grpc;
+mod restart;
 mod shell;
 mod sse;

@@ -61,6 +61,8 @@ async fn a_command_in_flight_at_sigkill_is_gone_and_a_person_says_what_became_of
     let waiting = cli.json(&["ls", "--needs-person"]).await?;
     ensure!(waiting.len() == 3, "{waiting:?}");
 
+    let human = cli.run(&["approvals", ids[0]]).await?;
+    ensure!(human.stdout.contains("stepwell resolve"), "{}", human.stdout);
     let answers = [
         &["resolve", ids[0], "happened", "--output", "it was done", "--reason", "I saw it"][..],
         &["resolve", ids[1], "did-not-happen", "--reason", "the log shows nothing"],
@@ -70,6 +72,9 @@ async fn a_command_in_flight_at_sigkill_is_gone_and_a_person_says_what_became_of
         let resolved = cli.one(words).await?;
         ensure!(resolved["question"] == "what_happened" && resolved["unchanged"] == false);
     }
+    let again = cli.run(&["resolve", ids[2], "failed"]).await?;
+    again.expect(1)?;
+    ensure!(again.stderr.contains("no open approval"), "{}", again.stderr);
     for id in &ids {
         stage.api.until_status(id, SessionStatus::Completed).await?;
     }

@@ -147,13 +147,10 @@ async fn a_write_tool_starts_once_however_often_the_session_is_held_around_its_s
         let dice = world.dice.fork("holds");
         world.pass_ms(10 + dice.below(12)).await;
         for _ in 0..dice.between(1, 8) {
-            let (one, two) = tokio::join!(
-                node.submit(session_id, people::pause()),
-                async {
-                    world.pass_ms(dice.below(4)).await;
-                    node.submit(session_id, people::resume()).await
-                }
-            );
+            let (one, two) = tokio::join!(node.submit(session_id, people::pause()), async {
+                world.pass_ms(dice.below(4)).await;
+                node.submit(session_id, people::resume()).await
+            });
             if one.is_err() || two.is_err() {
                 break;
             }

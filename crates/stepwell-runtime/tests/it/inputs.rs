@@ -127,8 +127,7 @@ async fn the_same_client_key_gives_the_same_session() {
         request_digest: digest.to_string(),
         ..stepwell_sim::world::create(&agent())
     };
-    let (one, two) =
-        tokio::join!(node.engine.create(create("a")), node.engine.create(create("a")));
+    let (one, two) = tokio::join!(node.engine.create(create("a")), node.engine.create(create("a")));
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.session_id, two.session_id);
     assert!(one.is_new != two.is_new);

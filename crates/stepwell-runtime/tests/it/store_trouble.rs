@@ -186,9 +186,11 @@ async fn an_approval_that_became_durable_late_is_acted_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_damaged_log_is_quarantined_and_the_others_go_on() {
-    for damage in
-        [Damage::UnknownKind(3.into_seq()), Damage::Gap(3.into_seq()), Damage::TailLost(4.into_seq())]
-    {
+    for damage in [
+        Damage::UnknownKind(3.into_seq()),
+        Damage::Gap(3.into_seq()),
+        Damage::TailLost(4.into_seq()),
+    ] {
         let world = World::new(6);
         world.model.play(steps(vec![call(&[(LOOK, "{}")]), say("done").after_ms(50)]));
         let first = world.start("n1");

@@ -152,9 +152,13 @@ async fn ti06_a_timer_that_is_cancelled_while_it_fires_ends_once() {
         world.model.play(steps(sleeps(5)));
         let node = world.start("n1");
         let session_id = node.create(&agent()).await.unwrap();
-        assert!(world.until_ms(5_000, async || {
-            count(&world, session_id, EventKind::TimerStarted).await == 1
-        }).await);
+        assert!(
+            world
+                .until_ms(5_000, async || {
+                    count(&world, session_id, EventKind::TimerStarted).await == 1
+                })
+                .await
+        );
         world.pass_ms(4_990 + round / 10).await;
         let result = node.submit(session_id, people::cancel()).await;
         world.pass_ms(20_000).await;

@@ -65,7 +65,8 @@ impl Coverage {
 
     /// One line a pair and a mark, for people.
     pub fn report(&self) -> String {
-        let pairs = self.pairs.iter().map(|((phase, kind), times)| format!("{phase} × {kind}: {times}\n"));
+        let pairs =
+            self.pairs.iter().map(|((phase, kind), times)| format!("{phase} × {kind}: {times}\n"));
         let marks = self.marks.iter().map(|(what, times)| format!("{what}: {times}\n"));
         let unseen = EventKind::ALL
             .iter()

@@ -36,7 +36,8 @@ fn ensure(is_so: bool, what: &str) -> Result<(), String> {
 
 impl Page {
     fn read(&mut self, event: &Event) -> Result<(), String> {
-        let is_late = matches!(&event.body, EventBody::ToolFinished(ToolFinished { late: true, .. }));
+        let is_late =
+            matches!(&event.body, EventBody::ToolFinished(ToolFinished { late: true, .. }));
         ensure(!self.is_finished || is_late, "it comes after the end")?;
         match &event.body {
             EventBody::SessionCreated(_) => ensure(event.seq.0 == 1, "it is created again"),

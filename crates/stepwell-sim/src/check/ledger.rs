@@ -87,9 +87,7 @@ fn check_call(log: &[Event], call_id: CallId, starts: &[&Start]) -> Result<(), S
     for start in starts {
         let dispatched = position(log, |body| match body {
             EventBody::ToolDispatched(it) => {
-                it.call_id == call_id
-                    && it.attempt == start.attempt.2
-                    && it.worker == start.worker
+                it.call_id == call_id && it.attempt == start.attempt.2 && it.worker == start.worker
             }
             _ => false,
         });

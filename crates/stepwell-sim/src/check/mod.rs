@@ -146,7 +146,10 @@ impl Seen {
                 return Err(format!("event {}: the prompt is not closed", event.seq));
             };
             if self.last_open_body.as_ref().is_some_and(|last| !open.starts_with(last)) {
-                return Err(format!("event {}: the prompt does not begin with the last", event.seq));
+                return Err(format!(
+                    "event {}: the prompt does not begin with the last",
+                    event.seq
+                ));
             }
             self.last_open_body = Some(open.to_string());
         }

@@ -12,8 +12,8 @@ pub(super) fn check(state: &SessionState, events: &[Event]) -> Result<(), String
     let mut state = state.clone();
     let mut rest = events;
     while let Some(first) = rest.first() {
-        let input = input_of(first)
-            .ok_or_else(|| format!("event {} follows from no input", first.seq))?;
+        let input =
+            input_of(first).ok_or_else(|| format!("event {} follows from no input", first.seq))?;
         let decision = decide(&state, input, first.time)
             .map_err(|reject| format!("event {} is refused when replayed: {reject}", first.seq))?;
         let recorded = rest.get(..decision.events.len()).unwrap_or(rest);
@@ -48,14 +48,10 @@ fn input_of(event: &Event) -> Option<Input> {
         EventBody::SessionCreated(session) => Input::Create { session, by },
         EventBody::ModelReplied(it) => Input::ModelReplied(it),
         EventBody::ModelFailed(it) => Input::ModelFailed(it),
-        EventBody::ToolDispatched(it) => Input::WorkerReserved {
-            call_id: it.call_id,
-            attempt: it.attempt,
-            worker: it.worker,
-        },
-        EventBody::ToolFinished(report) => {
-            Input::ToolFinished { report, worker: worker_name(&by) }
+        EventBody::ToolDispatched(it) => {
+            Input::WorkerReserved { call_id: it.call_id, attempt: it.attempt, worker: it.worker }
         }
+        EventBody::ToolFinished(report) => Input::ToolFinished { report, worker: worker_name(&by) },
         EventBody::ToolLost(it) => Input::ToolLost(it),
         EventBody::ApprovalDecided(it) => Input::Decide(Verdict {
             approval_id: it.approval_id,

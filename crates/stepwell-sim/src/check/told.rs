@@ -97,7 +97,10 @@ pub(super) fn check(
         let Some(log) = log else {
             let is_lost = *told != Told::Refused;
             if is_lost {
-                return Err(broken(*session_id, format!("{asked:?} was done, the session is gone")));
+                return Err(broken(
+                    *session_id,
+                    format!("{asked:?} was done, the session is gone"),
+                ));
             }
             continue;
         };

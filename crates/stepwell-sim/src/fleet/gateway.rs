@@ -105,13 +105,13 @@ impl NodeTools {
     ) -> ToolReport {
         let attempt = (request.session_id, request.call_id, request.attempt);
         let follow = Follow { fleet: &self.fleet, worker, attempt };
-        let mut changed = self.fleet.changed.subscribe();
-        let mut until = Instant::now() + Duration::from_millis(request.tool.timeout_ms.min(1 << 40));
+        let mut until =
+            Instant::now() + Duration::from_millis(request.tool.timeout_ms.min(1 << 40));
         let mut why = "its time limit passed";
         let mut away_until: Option<Instant> = None;
         let mut is_told = false;
         loop {
-            changed.borrow_and_update();
+            let seen = self.fleet.changed.changes();
             match self.fleet.look(worker, &attempt) {
                 Look::Ended(report) => return report,
                 Look::Runs => away_until = None,
@@ -136,7 +136,7 @@ impl NodeTools {
                     until = Instant::now() + Duration::from_millis(STOP_GRACE_MS);
                     why = "it did not stop";
                 }
-                _ = changed.changed() => {}
+                () = self.fleet.changed.changed_since(seen) => {}
                 () = tokio::time::sleep_until(wake_at) => {}
             }
         }
@@ -196,9 +196,8 @@ impl NodeTools {
         let attempt = (request.session_id, request.call_id, request.attempt);
         tokio::time::sleep(self.fleet.way()).await;
         let give_up = Instant::now() + LEASE;
-        let mut changed = self.fleet.changed.subscribe();
         loop {
-            changed.borrow_and_update();
+            let seen = self.fleet.changed.changes();
             match self.fleet.look(worker, &attempt) {
                 Look::Ended(_) | Look::Runs => {
                     return ToolProbe::Report(self.follow(worker, request, cancel).await);
@@ -216,7 +215,7 @@ impl NodeTools {
             }
             tokio::select! {
                 biased;
-                _ = changed.changed() => {}
+                () = self.fleet.changed.changed_since(seen) => {}
                 () = tokio::time::sleep_until(give_up) => {}
             }
         }
@@ -231,14 +230,12 @@ fn lost(reason: &str) -> ToolReport {
 impl ToolGateway for NodeTools {
     async fn reserve(&self, _request: &ToolRequest) -> ToolSlot {
         let reserve = async {
-            let mut changed = self.fleet.changed.subscribe();
             loop {
-                changed.borrow_and_update();
+                let seen = self.fleet.changed.changes();
                 if let Some(place) = self.fleet.take_place(&self.node) {
                     return ToolSlot { worker: place.worker.clone(), place: Box::new(place) };
                 }
-                // The sender lives as long as the fleet.
-                let _ = changed.changed().await;
+                self.fleet.changed.changed_since(seen).await;
             }
         };
         self.gate.pass(reserve).await
@@ -275,4 +272,3 @@ impl ToolGateway for NodeTools {
         inner.workers.values().any(|it| it.is_alive && it.is_connected)
     }
 }
-

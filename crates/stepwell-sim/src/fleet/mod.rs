@@ -12,13 +12,13 @@ use stepwell_core::{CallId, Effect, Seq, SessionId};
 use stepwell_ports::memory::MemoryStore;
 use stepwell_ports::{Store, ToolReport, ToolRequest};
 use stepwell_runtime::task::Tasks;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use gateway::NodeTools;
 
 use crate::dice::Dice;
+use crate::signal::Signal;
 
 /// How long a gateway waits for a worker that is away, in milliseconds.
 pub const LEASE_MS: u64 = 5_000;
@@ -171,7 +171,7 @@ pub struct Fleet {
     store: Arc<MemoryStore>,
     inner: Mutex<Inner>,
     plan: Mutex<Arc<Plan>>,
-    changed: watch::Sender<u64>,
+    changed: Signal,
     tasks: Tasks,
     dice: Dice,
 }
@@ -191,7 +191,7 @@ impl Fleet {
                 remembers_denials: true,
             }),
             plan: Mutex::new(plan),
-            changed: watch::Sender::new(0),
+            changed: Signal::default(),
             tasks,
             dice,
         })
@@ -202,7 +202,7 @@ impl Fleet {
     }
 
     fn notify(&self) {
-        self.changed.send_modify(|changes| *changes += 1);
+        self.changed.raise();
     }
 
     /// How long messages to workers are under way, at most.
@@ -329,8 +329,7 @@ impl Fleet {
             if !worker.is_alive || !worker.is_connected || is_denied {
                 return None;
             }
-            let running =
-                Running { run, report: None, cancel: cancel.clone(), is_followed: false };
+            let running = Running { run, report: None, cancel: cancel.clone(), is_followed: false };
             worker.calls.insert(attempt, running);
             inner.starts.push(Start {
                 attempt,
@@ -383,13 +382,12 @@ impl Fleet {
     }
 
     async fn died(&self, worker: &str) {
-        let mut changed = self.changed.subscribe();
         loop {
-            changed.borrow_and_update();
+            let seen = self.changed.changes();
             if !self.inner().workers.get(worker).is_some_and(|it| it.is_alive) {
                 return;
             }
-            let _ = changed.changed().await;
+            self.changed.changed_since(seen).await;
         }
     }
 }

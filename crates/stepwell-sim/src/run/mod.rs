@@ -121,6 +121,10 @@ async fn both_phases(
     loop {
         play.help(checker).await;
         checker.look(&play.world).await.map_err(safety)?;
+        if let Some((session_id, late_ms)) = play.late_timer(checker) {
+            let what = format!("a timer was due {late_ms} ms ago");
+            return Err((FailureKind::Liveness, crate::check::broken(session_id, what)));
+        }
         let open: Vec<SessionId> = play.open_sessions().await;
         let Some(stuck) = open.first() else { break };
         if play.world.time.elapsed_ms() > end {
@@ -129,9 +133,7 @@ async fn both_phases(
         }
     }
     checker.look_back(&play.world, &play.told).await.map_err(safety)?;
-    play.rest().await.map_err(|what| {
-        (FailureKind::Liveness, Violation { session_id: None, what })
-    })
+    play.rest().await.map_err(|what| (FailureKind::Liveness, Violation { session_id: None, what }))
 }
 
 /// Each seed has its own kinds of trouble: one that has all of them at once hides most.

@@ -74,6 +74,10 @@ enum Twin {
     No,
 }
 
+/// How late a timer of a healthy world may be, in milliseconds. Less than the time between two signs
+/// of life, with which everything due is found at the latest.
+const TIMER_LATE_MS_MAX: u64 = 3_000;
+
 /// See the module.
 pub(super) struct Play {
     pub(super) world: World,
@@ -159,7 +163,8 @@ impl Play {
             let (phase, has_ended) = (node.gate.life(), node.has_ended());
             let (active, live) = (node.engine.active_sessions(), node.engine.live(session_id));
             let name = &node.name;
-            let _ = writeln!(story, "{name}: {phase:?}, ended {has_ended}, {active} active, {live:?}");
+            let _ =
+                writeln!(story, "{name}: {phase:?}, ended {has_ended}, {active} active, {live:?}");
         }
         story
     }
@@ -176,7 +181,8 @@ impl Play {
                 model_calls_max: 4,
                 ..EngineOptions::for_node(name.clone())
             };
-            let skew_ms = if self.swarm.nodes == 2 { self.dice.below(8_000) as i64 - 4_000 } else { 0 };
+            let skew_ms =
+                if self.swarm.nodes == 2 { self.dice.below(8_000) as i64 - 4_000 } else { 0 };
             let node = self.world.start_with(options, skew_ms);
             if self.dice.chance(300) {
                 self.world.fleet.add_worker(&format!("inside-{name}"), 4, Some(&name));
@@ -237,7 +243,11 @@ impl Play {
                 ..clear
             },
             4 => StoreWeather { no_writes: Some(disk_full), ..clear },
-            _ => StoreWeather { no_writes: Some(disk_full.clone()), no_reads: Some(disk_full), ..clear },
+            _ => StoreWeather {
+                no_writes: Some(disk_full.clone()),
+                no_reads: Some(disk_full),
+                ..clear
+            },
         };
         *self.world.sky.weather() = weather;
         self.marks.mark("store weather changed");
@@ -255,7 +265,11 @@ impl Play {
                 }
                 if free.len() < 3 {
                     self.named += 1;
-                    fleet.add_worker(&format!("w-{}", self.named), self.dice.between(1, 4) as usize, None);
+                    fleet.add_worker(
+                        &format!("w-{}", self.named),
+                        self.dice.between(1, 4) as usize,
+                        None,
+                    );
                 }
             }
         }
@@ -364,7 +378,12 @@ impl Play {
                 late: false,
                 duration_ms,
             };
-            self.send(session_id, Input::ToolFinished { report, worker: late.worker }, None, Twin::No);
+            self.send(
+                session_id,
+                Input::ToolFinished { report, worker: late.worker },
+                None,
+                Twin::No,
+            );
             self.marks.mark("worker reported late");
         }
     }
@@ -403,10 +422,25 @@ impl Play {
     /// away, or nobody has looked at them since.
     pub(super) async fn open_sessions(&self) -> Vec<SessionId> {
         let rows = self.world.rows().await;
-        let open = rows.iter().filter(|row| {
-            !row.status.is_final() && !self.world.sky.is_damaged(row.session_id)
-        });
+        let open = rows
+            .iter()
+            .filter(|row| !row.status.is_final() && !self.world.sky.is_damaged(row.session_id));
         open.map(|row| row.session_id).collect()
+    }
+
+    /// A timer that should have fired. Only where nothing delays it: one node, which has the clock of
+    /// the world and room for all sessions.
+    pub(super) fn late_timer(&self, checker: &Checker) -> Option<(SessionId, u64)> {
+        if self.swarm.nodes > 1 || self.swarm.sessions_in_memory_max < 100 {
+            return None;
+        }
+        let now = self.world.time.now();
+        self.sessions.iter().find_map(|session_id| {
+            let due_at = checker.state(*session_id)?.next_due()?;
+            let late_ms = now.since_ms(due_at);
+            let is_late = late_ms > TIMER_LATE_MS_MAX && !self.world.sky.is_damaged(*session_id);
+            is_late.then_some((*session_id, late_ms))
+        })
     }
 
     /// Nothing is left in memory, and nobody does anything any more.

@@ -11,8 +11,10 @@ use crate::write::KEPT_LOG_BYTES;
 const PAYLOAD_BYTES: usize = 500_000;
 
 async fn write_bytes(store: &Shared, claim: Claim, head: &mut u64, bytes: u64) {
-    for n in 0..=bytes / PAYLOAD_BYTES as u64 {
-        let text = noise(PAYLOAD_BYTES, *head * 1_000 + n);
+    let noise = noise(PAYLOAD_BYTES, 1);
+    for _ in 0..=bytes / PAYLOAD_BYTES as u64 {
+        // Another payload each time, for payloads are shared.
+        let text = format!("{head} {noise}");
         *head = store.append(claim, append(id(1), *head, &text)).await.unwrap().0;
     }
 }

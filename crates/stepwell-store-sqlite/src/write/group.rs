@@ -17,8 +17,8 @@ use crate::{folder, open};
 /// is far above what shares one fsync in practice.
 const GROUP_MAX: usize = 256;
 
-/// How often the processor is offered to others, with nothing arriving, before a group is taken to
-/// be complete: some 50 µs on an idle machine, a fraction of what an fsync takes.
+/// How often the processor is offered to others, with nothing arriving, before nothing is taken to
+/// come: some 50 µs on an idle machine, a fraction of what an fsync takes.
 const IDLE_TURNS_MAX: u32 = 128;
 
 /// The writer thread's state.
@@ -53,8 +53,7 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let mut messages = Vec::with_capacity(GROUP_MAX);
         let mut group = Vec::with_capacity(GROUP_MAX);
-        while self.messages.blocking_recv_many(&mut messages, GROUP_MAX) > 0 {
-            self.gather(&mut messages);
+        while self.receive(&mut messages) {
             for message in messages.drain(..) {
                 match message {
                     Message::Job(job) => group.push(job),
@@ -68,14 +67,31 @@ impl Writer {
         self.close();
     }
 
-    /// Waits a little for those who wrote together with the last group.
+    /// Takes what waits; sleeps while there is nothing. `false` at the end.
     ///
-    /// Sessions that were answered together come back one after the other. To begin with the first
-    /// of them would leave the rest for a second fsync, again and again: half the speed. A lone
-    /// writer is never made to wait.
-    fn gather(&mut self, messages: &mut Vec<Message>) {
+    /// It stays awake for a moment in two cases. A session that was just answered often writes again
+    /// at once, sooner than a sleeping thread wakes. And sessions that were answered together come
+    /// back one after the other: to begin with the first of them would leave the rest for a second
+    /// fsync, again and again, at half the speed. A lone writer is never made to wait.
+    fn receive(&mut self, messages: &mut Vec<Message>) -> bool {
+        self.linger(messages, 1);
+        if messages.is_empty() && self.messages.blocking_recv_many(messages, GROUP_MAX) == 0 {
+            return false;
+        }
+        self.linger(messages, self.expected);
+        while messages.len() < GROUP_MAX
+            && let Ok(message) = self.messages.try_recv()
+        {
+            messages.push(message);
+        }
+        self.expected = messages.len();
+        true
+    }
+
+    /// Takes messages until there are so many, or none comes for a moment.
+    fn linger(&mut self, messages: &mut Vec<Message>, wanted: usize) {
         let mut idle_turns = 0;
-        while messages.len() < self.expected && idle_turns < IDLE_TURNS_MAX {
+        while messages.len() < wanted && idle_turns < IDLE_TURNS_MAX {
             match self.messages.try_recv() {
                 Ok(message) => {
                     messages.push(message);
@@ -85,10 +101,9 @@ impl Writer {
                     idle_turns += 1;
                     std::thread::yield_now();
                 }
-                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Disconnected) => return,
             }
         }
-        self.expected = messages.len();
     }
 
     /// Writes a group and answers it.

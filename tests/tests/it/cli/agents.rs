@@ -15,6 +15,9 @@ async fn agents_are_checked_stored_in_versions_listed_shown_and_used() -> Result
     let file = stage.write("looker.toml", &definition)?;
     let checked = cli.one(&["agents", "check", &file]).await?;
     ensure!(checked == json!({"name": "tester", "ok": true}), "{checked}");
+    let human = cli.run(&["agents", "check", &file]).await?;
+    human.expect(0)?;
+    ensure!(human.stdout.contains("tester") && human.stdout.contains("1 tool"), "{}", human.stdout);
     ensure!(cli.json(&["agents"]).await?.is_empty(), "a check stores nothing");
     for _ in 0..2 {
         let stored = cli.one(&["agents", "put", &file]).await?;

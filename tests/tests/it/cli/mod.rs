@@ -4,6 +4,7 @@ mod agents;
 mod completion;
 mod doctor;
 mod errors;
+mod mock_model;
 mod sessions;
 mod steering;
 mod waiting;

@@ -142,6 +142,20 @@ async fn tail_follows_a_session_across_a_kill_of_the_server_without_gap_or_doubl
 }
 
 #[tokio::test]
+async fn tail_live_gives_the_pieces_of_an_answer_as_lines_of_their_own() -> Result<()> {
+    let script = "chunk_bytes = 4\ndelay_ms = 100\nchunk_delay_ms = 10\n[[step]]\ncontent = \
+        \"A sentence of many small pieces.\"";
+    let stage = Stage::counting(script).await?;
+    let session_id = stage.api.create("Speak.", &agent_with(&["look"], "")).await?;
+    let lines = stage.cli().json(&["tail", "-f", "--live", &session_id]).await?;
+    let (events, pieces): (Vec<_>, Vec<_>) = lines.iter().partition(|it| it["type"].is_string());
+    ensure!(events.len() == 4 && pieces.iter().all(|it| it["kind"] == "content"), "{lines:?}");
+    let said: String = pieces.iter().map(|it| text(it, "text")).collect();
+    ensure!("A sentence of many small pieces.".ends_with(&said) && !said.is_empty(), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn tree_draws_the_spans_of_a_session() -> Result<()> {
     let (stage, session_id) = completed().await?;
     let cli = stage.cli();

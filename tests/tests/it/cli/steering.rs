@@ -74,6 +74,10 @@ async fn deny_tells_the_model_why() -> Result<()> {
     let refused = stage.api.until_event(&session_id, "a refusal", |it| it.kind == "tool_refused");
     ensure!(refused.await?.text("message").contains("not on a Friday"));
     ensure!(stage.ledger()?.starts()?.is_empty());
+    let other = waiting(&stage).await?;
+    let human = stage.cli().run(&["deny", &other]).await?;
+    human.expect(0)?;
+    ensure!(human.stdout.contains("denied") && human.stdout.contains(&other), "{}", human.stdout);
     Ok(())
 }
 
@@ -116,6 +120,11 @@ content = "I take it."
         let said = said.await?;
         ensure!(said.text("content") == "green" && said.text("answers") == "1.1", "{said:?}");
         ensure!(said.actor == "person:tester", "{said:?}");
+        let other = stage.api.create("Choose again.", &agent).await?;
+        stage.api.until_status(&other, SessionStatus::WaitingInput).await?;
+        let human = cli.run(&["send", &other, "blue"]).await?;
+        human.expect(0)?;
+        ensure!(human.stdout.contains(&other), "{}", human.stdout);
         let late = cli.run(&["send", &session_id, "more"]).await?;
         late.expect(1)?;
         ensure!(late.stderr.contains("completed"), "{}", late.stderr);

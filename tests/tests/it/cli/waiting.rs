@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::{Stage, agent_with};
+use stepwell_tests::{Stage, agent_with, until_caught};
 
 use super::{LOOKER, PAYER, text};
 
@@ -131,14 +131,7 @@ async fn ctrl_c_ends_the_wait_with_130_and_not_the_session() -> Result<()> {
     stage.api.until_approval(&session_id).await?;
     let pid = i32::try_from(child.id().context("it ended")?)?;
     let interrupting = async {
-        // It may not have set up its handler yet, and then dies of the signal itself.
-        stepwell_tests::until("what it says while it waits", async || {
-            let wchan = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-            let caught = wchan.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-            let caught = u64::from_str_radix(caught.context("no signals")?.trim(), 16)?;
-            Ok((caught & (1 << (Signal::SIGINT as u64 - 1)) != 0).then_some(()))
-        })
-        .await?;
+        until_caught(pid, Signal::SIGINT).await?;
         kill(Pid::from_raw(pid), Signal::SIGINT)?;
         anyhow::Ok(())
     };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use stepwell_tests::{Ev, POLL, Stage, Started, Watched, look};
+use stepwell_tests::{Ev, POLL, Stage, Started, Watched, look, until_within};
 use tokio::time::{sleep, timeout};
 
 use super::person::{Act, View};
@@ -12,6 +12,9 @@ use super::stories::Story;
 
 /// How long a whole play may take.
 const PLAY_WITHIN: Duration = Duration::from_secs(90);
+
+/// How long after its session's end a call may still be at work.
+const STOP_WITHIN: Duration = Duration::from_secs(15);
 
 /// When the server is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +105,10 @@ async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
         play.stage.api = play.stage.server.start().await?;
         play.check_nothing_is_lost().await?;
     }
-    let driven = play.drive(&Stop::AtEnd).await;
+    let mut driven = play.drive(&Stop::AtEnd).await;
+    if driven.is_ok() {
+        driven = play.nothing_runs_on().await;
+    }
     let starts = play.stage.ledger()?.starts()?;
     let Play { session_id, events, .. } = play;
     let played = Played { session_id, events, starts, head_at_kill };
@@ -125,6 +131,15 @@ impl Play<'_> {
             ensure!(next.as_ref() != Some(&act), "{act:?} was acknowledged and is lost");
         }
         Ok(())
+    }
+
+    /// After the end of a session nothing of it runs: what ran was told to stop, or ended.
+    async fn nothing_runs_on(&mut self) -> Result<()> {
+        let (ledger, pid) = (self.stage.ledger()?, self.stage.worker()?.pid());
+        until_within(STOP_WITHIN, "that nothing runs after the end", async || {
+            Ok(ledger.running(pid)?.is_empty().then_some(()))
+        })
+        .await
     }
 
     fn view<'a>(&'a self, starts: &'a [Started]) -> Result<View<'a>> {
