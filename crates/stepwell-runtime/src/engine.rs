@@ -265,7 +265,7 @@ impl Engine {
             match answer.await {
                 Ok(Answer::Decided(result)) => return result,
                 Ok(Answer::Unread { input: unread, blobs: with }) => {
-                    (input, blobs) = (unread, with)
+                    (input, blobs) = (unread, with);
                 }
                 // Its owner was dropped in the middle of an append.
                 Err(_) if self.inner.leaving.is_cancelled() => break,
