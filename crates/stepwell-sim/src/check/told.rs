@@ -110,7 +110,10 @@ pub(super) fn check(
             Told::Done if matches!(asked, Asked::Pause { .. }) => times >= 1,
             Told::Done => times == 1,
             Told::Refused => times == 0,
-            Told::WasSo => log.iter().any(|event| says_the_same(&event.body, asked)),
+            Told::WasSo => {
+                log.iter().any(|event| says_the_same(&event.body, asked))
+                    || was_answered_by_worker(log, asked)
+            }
         };
         if !fits {
             return Err(broken(
@@ -159,4 +162,17 @@ fn says_the_same(body: &EventBody, asked: &Asked) -> bool {
         | (EventBody::PauseRequested(_), Asked::Pause { .. }) => true,
         _ => records(body, asked),
     }
+}
+
+/// The worker itself said what became of the call, before a person said the same.
+fn was_answered_by_worker(log: &[Event], asked: &Asked) -> bool {
+    let Asked::Decide { approval_id, .. } = asked else { return false };
+    let call_id = log.iter().find_map(|event| match &event.body {
+        EventBody::ApprovalRequested(it) if it.approval_id == *approval_id => Some(it.call_id),
+        _ => None,
+    });
+    log.iter().any(|event| match &event.body {
+        EventBody::ToolFinished(it) => Some(it.call_id) == call_id,
+        _ => false,
+    })
 }
