@@ -106,8 +106,9 @@ async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
         play.check_nothing_is_lost().await?;
     }
     let mut driven = play.drive(&Stop::AtEnd).await;
-    // A known gap (docs/promises.md): a call that may be repeated is not bound to its worker in the log. When the server dies
-    // and its session is cancelled before the worker is asked again, nobody tells the worker to stop.
+    // A known gap (docs/promises.md): a call that may be repeated is not bound to its worker in the
+    // log. When the server dies and its session is cancelled before the worker is asked again, nobody
+    // tells the worker to stop.
     if driven.is_ok() && kill.is_none() {
         driven = play.nothing_runs_on().await;
     }
