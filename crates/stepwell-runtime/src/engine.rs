@@ -1,6 +1,6 @@
 //! The engine's face: create sessions, give them inputs, watch them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     pub(crate) live: Arc<Live>,
     /// Sessions in memory.
-    pub(crate) owned: Mutex<HashMap<SessionId, Arc<Mailbox>>>,
+    pub(crate) owned: Mutex<BTreeMap<SessionId, Arc<Mailbox>>>,
     pub(crate) active: Arc<Semaphore>,
     pub(crate) model_calls: Arc<Semaphore>,
     /// Owners of sessions.
@@ -362,7 +362,13 @@ impl Engine {
             self.inner.planner.wait_for_room(session_id);
             return true;
         };
-        let Some(mailbox) = self.vacant(session_id) else { return false };
+        let Some(mailbox) = self.vacant(session_id) else {
+            let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(mailbox) = owned.get(&session_id) {
+                mailbox.claimed(claim.fence);
+            }
+            return false;
+        };
         Owner::spawn(self, session_id, mailbox, Start::Claimed(claim), Some(place));
         true
     }

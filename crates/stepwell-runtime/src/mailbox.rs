@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stepwell_core::Input;
+use stepwell_core::{Fence, Input};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -99,12 +99,22 @@ pub(crate) struct Post {
     pub(crate) letters: Vec<Letter>,
     /// Effects that ended without a word.
     pub(crate) ended: Vec<EffectId>,
+    /// This node took the session over with this fence, though it has an owner here.
+    pub(crate) claimed: Option<Fence>,
+}
+
+impl Post {
+    fn is_empty(&self) -> bool {
+        let Self { letters, ended, claimed } = self;
+        letters.is_empty() && ended.is_empty() && claimed.is_none()
+    }
 }
 
 #[derive(Default)]
 struct Queue {
     letters: VecDeque<Letter>,
     ended: Vec<EffectId>,
+    claimed: Option<Fence>,
     is_closed: bool,
 }
 
@@ -147,12 +157,23 @@ impl Mailbox {
         }
     }
 
+    /// Tells the owner with which fence this node has the session now. One with an older fence lost it
+    /// meanwhile and does not know it yet.
+    pub(crate) fn claimed(&self, fence: Fence) {
+        let mut queue = self.queue();
+        if !queue.is_closed {
+            queue.claimed = Some(fence);
+            drop(queue);
+            self.arrived.notify_one();
+        }
+    }
+
     /// Waits for something and takes it. Cancel-safe.
     pub(crate) async fn receive(&self) -> Post {
         loop {
             let arrived = self.arrived.notified();
             let post = self.take();
-            if !post.letters.is_empty() || !post.ended.is_empty() {
+            if !post.is_empty() {
                 return post;
             }
             arrived.await;
@@ -167,7 +188,8 @@ impl Mailbox {
         if !queue.letters.is_empty() {
             self.arrived.notify_one();
         }
-        Post { letters, ended: std::mem::take(&mut queue.ended) }
+        let ended = std::mem::take(&mut queue.ended);
+        Post { letters, ended, claimed: queue.claimed.take() }
     }
 
     /// Closes the box if no letter is in it; says whether it is closed now.

@@ -201,6 +201,11 @@ impl Owner {
                     continue;
                 }
             };
+            if post.claimed.is_some_and(|fence| fence > self.claim.fence) {
+                tracing::info!(session = %self.session_id, "the session left this node and came back");
+                post.letters.into_iter().for_each(Letter::give_back);
+                return Err(Departure::InDoubt);
+            }
             let has_ended = !post.ended.is_empty();
             post.ended.into_iter().for_each(|effect| self.effects.ended(effect));
             self.handle(post.letters).await?;

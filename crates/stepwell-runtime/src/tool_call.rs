@@ -3,6 +3,7 @@
 //! Invariant: a tool that must not run twice is started only after its `tool_dispatched` is durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stepwell_core::codec::blob_ref;
 use stepwell_core::event::{ToolFinished, ToolLost};
@@ -13,6 +14,10 @@ use stepwell_ports::{ToolProbe, ToolReport, ToolRequest};
 
 use crate::effects::{Outlet, Told};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
+use crate::task::pause;
+
+/// First and longest rest after a call that never began, from its second attempt on.
+const REFUSED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Waits for a place on a worker, tells the session first when the tool must not run twice, runs it
 /// and tells the session how it ended.
@@ -24,6 +29,10 @@ pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
         () = engine.draining.cancelled() => return Told::No,
         slot = engine.ports.tools.reserve(&request) => slot,
     };
+    // Its owner left in the moment in which the place was found.
+    if outlet.cancel.is_cancelled() {
+        return Told::No;
+    }
     let worker = slot.worker.clone();
     if !request.effect().may_repeat() {
         let reserved = Input::WorkerReserved {
@@ -44,7 +53,25 @@ pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
     let sink = sink(&outlet, &request);
     let cancel = outlet.cancel.clone();
     let report = engine.ports.tools.run(slot, request.clone(), sink, cancel).await;
+    if let ToolReport::NeverStarted { .. } = report {
+        rest(&outlet, request.attempt).await;
+    }
     tell(&outlet, &request, worker, report).await
+}
+
+/// A call that never began is scheduled again at once, however often. A worker that refuses every
+/// time must not fill the log with it.
+async fn rest(outlet: &Outlet, attempt: u32) {
+    let doublings = attempt.saturating_sub(2).min(16);
+    let wait = (REFUSED.0 * (1 << doublings)).min(REFUSED.1);
+    if attempt > 1 {
+        tokio::select! {
+            biased;
+            () = outlet.cancel.cancelled() => {}
+            () = outlet.engine.inner.draining.cancelled() => {}
+            () = pause(wait) => {}
+        }
+    }
 }
 
 /// Finds out what became of a call that an earlier owner started.

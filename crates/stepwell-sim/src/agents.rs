@@ -79,7 +79,7 @@ pub fn random_agent(dice: &Dice) -> Agent {
     limits.steps_max = dice.between(2, 40) as u32;
     limits.repeat_count = dice.between(2, 4) as u32;
     limits.deadline_ms = dice.chance(150).then(|| dice.between(10_000, 900_000));
-    limits.tokens_max = dice.chance(50).then(|| dice.between(150, 3_000));
+    limits.tokens_max = dice.chance(100).then(|| dice.between(150, 3_000));
     limits.tool_attempts_max = dice.between(1, 4) as u32;
     limits.observation_bytes_max = dice.between(10, 40_000) as u32;
     agent.approval_expires_after_ms = dice.chance(300).then(|| dice.between(1_000, 120_000));

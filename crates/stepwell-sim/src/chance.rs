@@ -118,7 +118,7 @@ impl Chance {
             ("ask_user", _) => format!("{{\"question\":\"why {}?\"}}", dice.below(1_000)),
             ("sleep", _) => format!("{{\"seconds\":{}}}", dice.below(90)),
             // The same action again, so that repetition is noticed.
-            (_, 4..=9) => "{\"n\":7}".to_string(),
+            (_, 4..=12) => "{\"n\":7}".to_string(),
             (_, _) => format!("{{\"n\":{}}}", dice.below(1_000_000)),
         };
         (tool, arguments)
@@ -136,7 +136,7 @@ impl Chance {
         if dice.chance(100) {
             plan.outcome = ToolOutcome::Error;
         }
-        plan.is_deaf = mood.tools_fail > 0 && dice.chance(200);
+        plan.is_deaf = mood.tools_fail > 0 && dice.chance(400);
         if dice.chance(mood.tools_fail) {
             plan.fault = match dice.below(12) {
                 0..=3 => CallFault::NeverStarts,

@@ -10,7 +10,7 @@ use stepwell_core::{Seq, SessionId};
 use stepwell_ports::memory::MemoryStore;
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::{
-    ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink, Store,
+    ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink, SessionInfo, Store,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -68,9 +68,9 @@ pub struct AskRecord {
     pub digest: String,
     /// The whole body.
     pub body: String,
-    /// Head of the session then.
+    /// Head of the session when the engine asked.
     pub head: Seq,
-    /// The asking node was the session's owner.
+    /// The asking node was the session's owner then.
     pub by_owner: bool,
 }
 
@@ -131,9 +131,8 @@ impl SimModel {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn note(&self, node: &str, request: &ModelRequest) -> Asked {
+    fn note(&self, node: &str, request: &ModelRequest, info: Option<SessionInfo>) -> Asked {
         let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
-        let info = self.store.session(session_id).await.ok().flatten();
         let mut records = self.records();
         let nth = records.nth.entry((session_id, step)).or_default();
         *nth += 1;
@@ -154,8 +153,9 @@ impl SimModel {
         node: &str,
         request: ModelRequest,
         sink: Arc<dyn ModelSink>,
+        info: Option<SessionInfo>,
     ) -> Result<ModelAnswer, ModelFailure> {
-        let asked = self.note(node, &request).await;
+        let asked = self.note(node, &request, info);
         let mut flight = Flight::begin(self);
         let script = self.script.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let say = script(asked);
@@ -223,11 +223,13 @@ impl ModelPort for NodeModel {
         sink: Arc<dyn ModelSink>,
         cancel: CancellationToken,
     ) -> Result<ModelAnswer, ModelFailure> {
+        // As it is when the engine asks: a frozen node sends it later, in good faith.
+        let info = self.model.store.session(request.session_id).await.ok().flatten();
         let ask = async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(failure(ModelErrorKind::Transport)),
-                answer = self.model.ask(&self.node, request, sink) => answer,
+                answer = self.model.ask(&self.node, request, sink, info) => answer,
             }
         };
         self.gate.pass(ask).await

@@ -66,15 +66,15 @@ impl Person {
         match self.dice.below(100) {
             0..=54 if !approvals.is_empty() => self.decide(&approvals, &mark),
             0..=69 => self.message(state, &mark),
-            70..=75 => {
+            70..=77 => {
                 let input = Input::Cancel { reason: mark.clone(), by: person(name) };
                 (input, Some(Asked::Cancel { reason: mark }))
             }
-            76..=85 => {
+            78..=86 => {
                 let input = Input::Pause { reason: mark.clone(), by: person(name) };
                 (input, Some(Asked::Pause { reason: mark }))
             }
-            86..=97 => (Input::Resume { by: person(name) }, None),
+            87..=97 => (Input::Resume { by: person(name) }, None),
             _ => self.nonsense(state, &mark),
         }
     }
@@ -139,10 +139,11 @@ impl Person {
             return Some(resume());
         }
         if let Some((approval_id, approval)) = state.approvals.iter().next() {
-            let decision = match approval.question {
-                Question::MayRun => ApprovalDecision::Approve,
-                Question::WhatHappened => ApprovalDecision::DidNotHappen,
+            let words: &[Word] = match approval.question {
+                Question::MayRun => &[Word::Approve],
+                Question::WhatHappened => &[Word::Happened, Word::DidNotHappen, Word::Failed],
             };
+            let decision = self.dice.pick(words).copied().unwrap_or(Word::Approve);
             return Some(decide(*approval_id, decision));
         }
         if state.calls.values().any(|call| call.status == CallStatus::AwaitingAnswer) {

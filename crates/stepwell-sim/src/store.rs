@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{FaultTime, MemoryStore};
-use stepwell_ports::store::{Created, PAGE_ROWS_MAX};
+use stepwell_ports::store::Created;
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -29,6 +29,8 @@ pub struct StoreWeather {
     pub appends_late: u64,
     /// Reads that fail, per 1,000.
     pub reads_fail: u64,
+    /// Shortest way there, and back, in milliseconds.
+    pub latency_ms_min: u64,
     /// Longest way there, and back, in milliseconds.
     pub latency_ms_max: u64,
     /// While set, no write gets through.
@@ -198,9 +200,12 @@ impl SimStore {
     }
 
     async fn travel(&self) {
-        let ms_max = self.sky.weather().latency_ms_max;
+        let (ms_min, ms_max) = {
+            let weather = self.sky.weather();
+            (weather.latency_ms_min, weather.latency_ms_max)
+        };
         if ms_max > 0 {
-            tokio::time::sleep(Duration::from_millis(self.dice.below(ms_max + 1))).await;
+            tokio::time::sleep(Duration::from_millis(self.dice.between(ms_min, ms_max))).await;
         }
     }
 
@@ -249,23 +254,6 @@ impl SimStore {
             }
         };
         self.gate.pass(passage).await
-    }
-
-    /// Parked sessions only, as the port says, whatever the store inside includes.
-    async fn parked_due(
-        inner: Arc<MemoryStore>,
-        owner: String,
-        (now, limit): (TimestampMs, usize),
-    ) -> Result<Vec<Claim>, StoreError> {
-        let mut parked = Vec::new();
-        for claim in inner.due(&owner, now, PAGE_ROWS_MAX).await? {
-            let info = inner.session(claim.session_id).await?;
-            if info.is_some_and(|it| it.wake_at != Some(TimestampMs(0))) {
-                parked.push(claim);
-            }
-        }
-        parked.truncate(limit);
-        Ok(parked)
     }
 
     async fn read_log(
@@ -330,7 +318,7 @@ impl Store for SimStore {
         limit: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let owner = owner.to_string();
-        pass!(self, Read, due, |inner| Self::parked_due(inner, owner, (now, limit)))
+        pass!(self, Read, due, |inner| inner.due(&owner, now, limit))
     }
 
     async fn next_wake(&self, after: TimestampMs) -> Result<Option<TimestampMs>, StoreError> {

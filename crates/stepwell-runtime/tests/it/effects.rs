@@ -182,3 +182,55 @@ async fn a_reply_with_absurdly_many_calls_is_a_bad_response() {
     });
     assert!(failure.unwrap().contains("5000"));
 }
+
+/// While the hold is written, the call gets its place and asks to start; the release is decided before
+/// that. By then the call's effect was told to stop, and another one asks the worker about it.
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_was_told_to_stop_starts_nothing() {
+    for round in 0..20 {
+        let world = World::new(round);
+        world.model.play(steps(vec![call(&[(NOTE, "{}")])]));
+        world.fleet.kill_worker("w1");
+        world.fleet.set_remembers_denials(false);
+        world.fleet.set_heeds_stops(false);
+        world.fleet.set_way_ms_max(10);
+        let node = world.start("n1");
+        let session_id = node.create(&agent()).await.unwrap();
+        world.until_status(session_id, Status::ExecutingTools).await;
+        {
+            let mut weather = world.sky.weather();
+            (weather.latency_ms_min, weather.latency_ms_max) = (25, 25);
+        }
+        let (held, released, ()) = tokio::join!(
+            node.submit(session_id, people::pause()),
+            async {
+                world.pass_ms(10).await;
+                node.submit(session_id, people::resume()).await
+            },
+            async {
+                world.pass_ms(20).await;
+                world.fleet.add_worker("w2", 4, None);
+            },
+        );
+        held.unwrap();
+        released.unwrap();
+        world.until_status(session_id, Status::Completed).await;
+        assert_eq!(world.fleet.starts_of(session_id, C1), 1, "{round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_session_does_not_wait_for_a_call_that_never_began() {
+    for tool in [LOOK, NOTE] {
+        let world = World::new(1);
+        world.model.play(steps(vec![call(&[(tool, "{}")])]));
+        world.fleet.kill_worker("w1");
+        let node = world.start("n1");
+        let session_id = node.create(&agent()).await.unwrap();
+        world.until_status(session_id, Status::ExecutingTools).await;
+        node.submit(session_id, people::cancel()).await.unwrap();
+        world.pass_ms(100).await;
+        assert_eq!(world.status(session_id).await, Status::Cancelled);
+        assert_eq!(node.engine.active_sessions(), 0);
+    }
+}

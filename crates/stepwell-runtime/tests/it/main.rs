@@ -13,5 +13,6 @@ mod memory;
 mod nodes;
 mod restart;
 mod store_trouble;
+mod threads;
 mod timers;
 mod watch;

@@ -1,6 +1,6 @@
 //! Timers follow the wall clock, survive everything, and fire once.
 
-use stepwell_core::event::EventKind;
+use stepwell_core::event::{EventBody, EventKind};
 use stepwell_core::{CANCEL_GRACE_MS, Status};
 use stepwell_runtime::EngineOptions;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
@@ -59,10 +59,20 @@ async fn ti02_a_thousand_timers_due_at_once_fire_in_order_within_the_limits() {
     world.pass_ms(5_000_000).await;
     let begin = world.time.elapsed_ms();
     let second = world.start_with(options("n2"), 0);
+    let mut fired = Vec::new();
     for session_id in &sessions {
         world.until_status(*session_id, Status::Completed).await;
-        assert_eq!(count(&world, *session_id, EventKind::TimerFired).await, 1);
+        let log = world.log(*session_id).await;
+        let due = log.iter().filter_map(|event| match &event.body {
+            EventBody::TimerFired(it) => Some((it.due_at, event.time)),
+            _ => None,
+        });
+        let before = fired.len();
+        fired.extend(due);
+        assert_eq!(fired.len(), before + 1);
     }
+    fired.sort_unstable();
+    assert!(fired.is_sorted_by_key(|(_, at)| *at), "the earliest goes first");
     // 1,000 calls of 100 ms, five at a time, are 20 s.
     assert!(world.time.elapsed_ms() - begin < 25_000, "{}", world.time.elapsed_ms() - begin);
     assert_eq!(world.model.in_flight_max(), 5);
@@ -83,6 +93,28 @@ async fn timers_of_a_living_owner_fire_in_time_however_many_there_are() {
     world.pass_ms(12_000).await;
     for session_id in sessions {
         assert_eq!(world.status(session_id).await, Status::Completed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_fire_in_time_while_hundreds_of_sessions_are_busy() {
+    let world = World::new(2);
+    world.model.play(|asked| match asked.session_id.to_bytes()[0] % 2 {
+        0 => say("done").after_ms(1_000_000),
+        _ if asked.step == 1 => call(&[("sleep", "{\"seconds\":30}")]),
+        _ => say("done"),
+    });
+    let options = EngineOptions { model_calls_max: 1_000, ..EngineOptions::for_node("n1") };
+    let node = world.start_with(options, 0);
+    let mut sessions = Vec::new();
+    for _ in 0..800 {
+        sessions.push(node.create(&agent()).await.unwrap());
+    }
+    world.pass_ms(32_000).await;
+    for session_id in sessions {
+        let is_busy = session_id.to_bytes()[0] % 2 == 0;
+        let status = if is_busy { Status::Thinking } else { Status::Completed };
+        assert_eq!(world.status(session_id).await, status);
     }
 }
 
@@ -189,10 +221,7 @@ async fn ti11_a_tool_that_ignores_the_cancel_is_left_behind_and_its_result_recor
         world.pass_ms(30_000).await;
         let log = world.log(session_id).await;
         let last = &log.last().unwrap().body;
-        assert!(
-            matches!(last, stepwell_core::event::EventBody::ToolFinished(it) if it.late),
-            "{last:?}"
-        );
+        assert!(matches!(last, EventBody::ToolFinished(it) if it.late), "{last:?}");
         assert_eq!(world.model.asks().len(), asks, "the model does not see it");
         assert_eq!(node.engine.active_sessions(), 0);
     }

@@ -163,7 +163,7 @@ impl NodeTools {
             | CallFault::WorkerDies
             | CallFault::Hangs => {}
         }
-        if cancel.is_cancelled() {
+        if cancel.is_cancelled() && self.fleet.inner().heeds_stops {
             return ToolReport::NeverStarted { reason: "it was stopped on its way".to_string() };
         }
         let half = Duration::from_millis(plan.duration_ms / 2);

@@ -155,6 +155,7 @@ struct Inner {
     runs: u64,
     way_ms_max: u64,
     remembers_denials: bool,
+    heeds_stops: bool,
 }
 
 /// A call that a worker has begun.
@@ -189,6 +190,7 @@ impl Fleet {
                 runs: 0,
                 way_ms_max: 1,
                 remembers_denials: true,
+                heeds_stops: true,
             }),
             plan: Mutex::new(plan),
             changed: Signal::default(),
@@ -214,6 +216,11 @@ impl Fleet {
     /// a node that was frozen in the middle needs that; a node alone must be right without.
     pub fn set_remembers_denials(&self, remembers: bool) {
         self.inner().remembers_denials = remembers;
+    }
+
+    /// Whether a call that is told to stop on its way to the worker is not begun.
+    pub fn set_heeds_stops(&self, heeds: bool) {
+        self.inner().heeds_stops = heeds;
     }
 
     /// How long the next message is under way.
