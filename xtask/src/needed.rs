@@ -22,8 +22,10 @@ pub(crate) struct Needed {
 /// Programs that the tests start. A test that starts another one adds its row here.
 pub(crate) const NEEDED: &[Needed] = &[
     Needed { command: "git", package: "git", purpose: "the house checks list files with it" },
-    Needed { command: "python3", package: "python3", purpose: "the demo workspace's own tests" },
-    Needed { command: "curl", package: "curl", purpose: "the event stream over plain HTTP" },
+    Needed { command: "node", package: "nodejs", purpose: "the demo project's own tests" },
+    Needed { command: "bash", package: "bash", purpose: "shell tool calls and completion" },
+    Needed { command: "prlimit", package: "util-linux", purpose: "a disk that takes no writes" },
+    Needed { command: "mount", package: "mount", purpose: "a disk that is full (as root)" },
 ];
 
 /// Installs what is missing when that is possible (root on a machine with apt), else says what to
@@ -103,6 +105,21 @@ mod tests {
     #[test]
     fn an_empty_path_has_nothing() {
         assert_eq!(missing_in(&[SHELL], OsStr::new("")), [SHELL]);
+    }
+
+    /// Each program that a test or the demo starts by its name has a row.
+    #[test]
+    fn what_the_tests_start_is_listed() {
+        for (file, program) in [
+            (include_str!("../../crates/stepwell-cli/src/demo/project.rs"), "node"),
+            (include_str!("../../crates/stepwell-cli/src/demo/project.rs"), "git"),
+            (include_str!("../../tests/tests/it/cli/completion.rs"), "bash"),
+            (include_str!("../../tests/tests/it/disk.rs"), "prlimit"),
+            (include_str!("../../tests/tests/it/disk.rs"), "mount"),
+        ] {
+            assert!(file.contains(&format!("\"{program}\"")), "{program} is started no more");
+            assert!(NEEDED.iter().any(|it| it.command == program), "{program} is not listed");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::args::parse::address;
+use crate::args::parse::{address, host_names};
 use crate::args::{DoctorArgs, LISTEN_DEFAULT, LimitArgs, SERVER_DEFAULT, ServeArgs, WorkerArgs};
 use crate::exit::UsageError;
 use crate::out::Paint;
@@ -30,6 +30,9 @@ pub(crate) struct ConfigFile {
     /// Address to listen on.
     #[serde(default, deserialize_with = "listen")]
     listen: Option<SocketAddr>,
+    /// Names that a server may be asked by.
+    #[serde(default, deserialize_with = "host_names")]
+    allow_hosts: Vec<String>,
     /// Data folder.
     data: Option<PathBuf>,
     /// Folder of the workspaces.
@@ -59,8 +62,9 @@ struct LimitsSection {
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "listen",
+    "allow_hosts",
     "data",
     "workspaces",
     "concurrency",
@@ -151,6 +155,8 @@ pub(crate) struct EngineLimits {
 pub(crate) struct ServeSettings {
     /// Where it listens.
     pub(crate) listen: SocketAddr,
+    /// Names that it may be asked by, beside `localhost` and addresses.
+    pub(crate) allow_hosts: Vec<String>,
     /// Its data folder.
     pub(crate) data: PathBuf,
     /// Folder of the workspaces.
@@ -232,8 +238,11 @@ impl Config {
     pub(crate) fn serve(&self, args: &ServeArgs) -> anyhow::Result<ServeSettings> {
         let data = self.data(args.data.as_deref())?;
         let concurrency = args.concurrency.or(self.file.concurrency).unwrap_or(CONCURRENCY_DEFAULT);
+        let (given, filed) = (&args.allow_hosts, &self.file.allow_hosts);
+        let hosts = if given.is_empty() { filed } else { given };
         Ok(ServeSettings {
             listen: self.listen(args.listen)?,
+            allow_hosts: hosts.clone(),
             workspaces: self.workspaces(args.workspaces.as_deref(), &data),
             data,
             worker_concurrency: (!args.no_worker).then_some(concurrency),
@@ -373,6 +382,7 @@ mod tests {
 
     const FULL: &str = r#"
 listen = "0.0.0.0:9000"
+allow_hosts = ["gpu"]
 data = "data"
 workspaces = "~/work"
 concurrency = 3
@@ -394,6 +404,7 @@ drain = "1m30s"
             settings,
             ServeSettings {
                 listen: "0.0.0.0:9000".parse().unwrap(),
+                allow_hosts: vec!["gpu".into()],
                 data: "/etc/stepwell/data".into(),
                 workspaces: "/srv/ada/work".into(),
                 worker_concurrency: Some(3),
@@ -466,6 +477,7 @@ drain = "1m30s"
             ("[limits]\nmodelcalls = 3", "did you mean `model_calls`?"),
             ("listen = \"7171\"", "line 1, column 10: write IP:PORT"),
             ("[limits]\ndrain = \"5\"", "line 2, column 9: `5` has no unit"),
+            ("allow_hosts = [\"gpu:1\"]", "without scheme and port"),
             ("concurrency = \"x\"", "line 1, column 15: invalid type"),
             ("listen = ", "line 1, column 10: "),
         ] {

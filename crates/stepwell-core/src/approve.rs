@@ -1,13 +1,17 @@
 //! Accepting a person's word on an approval: one clear outcome for each way it can go wrong.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::agent::Verdict as Rule;
 use crate::decide::{Reject, Verdict};
 use crate::event::{Actor, ApprovalDecided, ApprovalDecision, EventBody};
 use crate::ids::TimestampMs;
+use crate::json::{JsonText, canonical};
 use crate::policy::rule_on;
-use crate::state::{Approval, ClosedApproval, SessionState};
+use crate::state::{Approval, Brought, ClosedApproval, SessionState};
+use crate::text::Text;
 
 /// Turns the word into its event, into nothing when the same was said before, or refuses it.
 pub(crate) fn accept(
@@ -18,7 +22,7 @@ pub(crate) fn accept(
     let approval_id = verdict.approval_id;
     let Some(approval) = state.approvals.get(&approval_id) else {
         return match state.closed_approvals.get(&approval_id) {
-            Some(closed) => said_before(&verdict, closed),
+            Some(closed) => said_before(state, &verdict, closed),
             None if state.is_finished() => Err(Reject::Finished { status: state.status() }),
             None => Err(Reject::UnknownApproval { approval_id }),
         };
@@ -47,22 +51,39 @@ pub(crate) fn accept(
 }
 
 fn said_before(
+    state: &SessionState,
     verdict: &Verdict,
     closed: &ClosedApproval,
 ) -> Result<Vec<(EventBody, Actor)>, Reject> {
     let approval_id = verdict.approval_id;
-    match closed.decision {
-        None => Err(Reject::ApprovalExpired { approval_id }),
-        // The same word again needs no error, unless it brings other arguments or another result.
-        Some(decision)
-            if decision == verdict.decision
-                && verdict.arguments.is_none()
-                && verdict.output.is_none() =>
-        {
-            Ok(Vec::new())
-        }
-        Some(decision) => {
-            Err(Reject::AlreadyDecided { approval_id, decision, by: closed.by.clone() })
+    let Some(decision) = closed.decision else {
+        return Err(Reject::ApprovalExpired { approval_id });
+    };
+    let first = state.brought.get(&approval_id).cloned().unwrap_or_default();
+    let again = Brought::of(verdict.arguments.as_ref(), verdict.output.as_ref());
+    // The same word again needs no error: the answer to the first may have been lost on its way.
+    if decision == verdict.decision && again.repeats(&first) {
+        return Ok(Vec::new());
+    }
+    Err(Reject::AlreadyDecided { approval_id, decision, by: closed.by.clone() })
+}
+
+impl Brought {
+    /// Whether it says nothing that differs from `first`. What it leaves open is no contradiction.
+    fn repeats(&self, first: &Self) -> bool {
+        let fits = |again: &Option<String>, first| again.is_none() || again == first;
+        fits(&self.arguments, &first.arguments) && fits(&self.output, &first.output)
+    }
+
+    /// What a verdict or its event brings along.
+    pub(crate) fn of(arguments: Option<&JsonText>, output: Option<&Text>) -> Self {
+        let digest = |bytes: &str| blake3::hash(bytes.as_bytes()).to_hex().as_str().to_owned();
+        Self {
+            arguments: arguments.map(|it| digest(&canonical(&it.to_value()))),
+            output: output.map(|it| match it {
+                Text::Whole(whole) => digest(whole),
+                Text::Detached(blob) => blob.blob.clone(),
+            }),
         }
     }
 }

@@ -45,6 +45,9 @@ pub struct SessionState {
     pub approvals: BTreeMap<ApprovalId, Approval>,
     /// Closed approvals, for a clear answer to a second decision.
     pub closed_approvals: BTreeMap<ApprovalId, ClosedApproval>,
+    /// What the deciders of closed approvals brought along; nothing for those who brought nothing.
+    #[serde(default)]
+    pub brought: BTreeMap<ApprovalId, Brought>,
     /// Tools that a person approved for the rest of the session.
     pub grants: BTreeSet<String>,
     /// Messages that the model has not been shown.
@@ -234,6 +237,17 @@ pub struct ClosedApproval {
     pub at: TimestampMs,
     /// The decider's reason.
     pub reason: String,
+}
+
+/// What a decision brought along, as digests: enough to notice that it is said again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Brought {
+    /// Digest of the canonical arguments.
+    #[serde(default)]
+    pub arguments: Option<String>,
+    /// Digest of the result.
+    #[serde(default)]
+    pub output: Option<String>,
 }
 
 /// Who stopped a session, and why.

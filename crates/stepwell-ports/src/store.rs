@@ -72,6 +72,15 @@ pub enum Created {
     KeyTaken(SessionId),
 }
 
+/// What a client's key was used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyed {
+    /// The session.
+    pub session_id: SessionId,
+    /// BLAKE3 of the request that created it.
+    pub request_digest: String,
+}
+
 /// An event as it is stored: not decoded, so that one bad event does not hide the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
@@ -271,6 +280,9 @@ pub trait Store: Send + Sync + 'static {
     /// Durable when it returns. Cost: one transaction, shared with other waiting writes.
     async fn create(&self, new: NewSession) -> Result<Created, AppendError>;
 
+    /// The session that a client's key belongs to, and the digest of the request that made it.
+    async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError>;
+
     /// Appends to a session, all or nothing, and returns the new head.
     ///
     /// Durable when it returns `Ok`. The store compares `claim.fence` with the session's and
@@ -313,7 +325,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<EventPage, StoreError>;
 
-    /// A payload by its address.
+    /// A payload by its address. Bytes that do not have that address (any more) are
+    /// [`StoreError::Corrupt`].
     async fn blob(&self, address: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// What is known of a session.

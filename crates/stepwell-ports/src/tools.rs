@@ -81,6 +81,15 @@ pub enum ToolProbe {
     NeverStarted,
 }
 
+/// What became of a report that [`ToolGateway::run`] or [`ToolGateway::probe`] gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receipt {
+    /// It is durable: the worker may forget it.
+    Durable,
+    /// It was not written down, and perhaps never will be: it must not be forgotten.
+    NotTaken,
+}
+
 /// Takes live output of a tool. Must not block.
 pub trait OutputSink: Send + Sync {
     /// One piece of text.
@@ -113,6 +122,10 @@ pub trait ToolGateway: Send + Sync + 'static {
         sink: Arc<dyn OutputSink>,
         cancel: CancellationToken,
     ) -> ToolProbe;
+
+    /// Says what became of the [`ToolReport::Finished`] of this attempt, which `run` or `probe` gave.
+    /// Until then the worker keeps it. A gateway whose workers keep nothing has nothing to do.
+    fn settled(&self, _worker: &str, _request: &ToolRequest, _receipt: Receipt) {}
 
     /// Whether any connected worker offers this tool, for the reason why a session waits.
     fn offers(&self, tool: &str) -> bool;

@@ -8,7 +8,7 @@ use stepwell_core::event::{Event, Label, SessionCreated};
 use stepwell_core::pending::needs_owner;
 use stepwell_core::summary::{SessionRow, approval_rows, session_row};
 use stepwell_core::{Actor, Agent, Input, SessionId, SessionState, Text, TimestampMs, decide};
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     Append, AppendError, Claim, Clock, ModelPort, NewSession, Random, Store, StoreError,
     ToolGateway,
@@ -20,7 +20,7 @@ use crate::error::EngineError;
 use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
 use crate::mailbox::{Answer, Letter, Mailbox, Origin, Sent};
-use crate::owner::{Owner, Place, Start, quarantine};
+use crate::owner::{Owner, Place, Start};
 use crate::scheduler::Planner;
 use crate::task::Tasks;
 
@@ -181,6 +181,24 @@ impl Engine {
         }
     }
 
+    /// The session that was created with this key before, so that the same request can be answered
+    /// even when its agent could not be resolved any more.
+    ///
+    /// # Errors
+    /// [`EngineError::KeyTaken`], [`EngineError::Store`].
+    pub async fn created_before(
+        &self,
+        client_key: &str,
+        request_digest: &str,
+    ) -> Result<Option<SessionId>, EngineError> {
+        match self.inner.ports.store.keyed(client_key).await? {
+            Some(Keyed { session_id, request_digest: first }) if first != request_digest => {
+                Err(EngineError::KeyTaken { session_id })
+            }
+            keyed => Ok(keyed.map(|it| it.session_id)),
+        }
+    }
+
     /// Creates a session. Durable when it returns.
     ///
     /// # Errors
@@ -275,22 +293,13 @@ impl Engine {
         Err(EngineError::ShuttingDown)
     }
 
-    /// The state of a session, folded now. O(events since its last cached state). A session that
-    /// waits and whose log turns out to be bad is put away: nobody else would look at it.
+    /// The state of a session, folded now. O(events since its last cached state). Writes nothing: a
+    /// session whose log turns out to be bad is put away by its next owner.
     ///
     /// # Errors
     /// [`EngineError::NotFound`], [`EngineError::Quarantined`], [`EngineError::Store`].
     pub async fn state(&self, session_id: SessionId) -> Result<SessionState, EngineError> {
-        let store = &*self.inner.ports.store;
-        let loaded = load(store, session_id).await;
-        // An owner in memory finds it by itself.
-        if let Err(EngineError::Quarantined { reason, .. }) = &loaded
-            && !self.live(session_id).in_memory
-            && store.session(session_id).await?.is_some_and(|it| !it.row.status.is_final())
-        {
-            quarantine(self, session_id, reason).await;
-        }
-        loaded
+        load(&*self.inner.ports.store, session_id).await
     }
 
     /// Watches a session: no notice is missed from here on.

@@ -88,7 +88,14 @@ pub(crate) async fn restore(store: &dyn Store, stored: &StoredEvent) -> Result<E
         });
         let mut payloads = Vec::new();
         for address in addresses {
-            let bytes = store.blob(&address).await.map_err(Broken::Store)?;
+            let bytes = store.blob(&address).await.map_err(|error| match error {
+                // As with the events themselves: asking again would not mend it.
+                StoreError::Corrupt { .. } => log(error.to_string()),
+                StoreError::DiskFull { .. }
+                | StoreError::ReadOnly { .. }
+                | StoreError::BadPageToken { .. }
+                | StoreError::Failed { .. } => Broken::Store(error),
+            })?;
             let bytes = bytes.ok_or_else(|| log(format!("the payload {address} is missing")))?;
             let text = String::from_utf8(bytes)
                 .map_err(|_| log(format!("the payload {address} is damaged")))?;

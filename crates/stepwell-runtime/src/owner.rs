@@ -422,7 +422,7 @@ impl Owner {
 }
 
 /// Puts a session away whose log is bad.
-pub(crate) async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) -> Departure {
+async fn quarantine(engine: &Engine, session_id: SessionId, reason: &str) -> Departure {
     tracing::error!(session = %session_id, reason, "session quarantined");
     let stored = engine.inner.ports.store.quarantine(session_id, reason).await;
     engine.inner.live.announce(session_id, stepwell_core::Seq(u64::MAX));

@@ -9,11 +9,14 @@ use stepwell_core::codec::blob_ref;
 use stepwell_core::event::{ToolFinished, ToolLost};
 use stepwell_core::text::BlobRef;
 use stepwell_core::{CallId, Input, SessionId, Text};
-use stepwell_ports::tools::OutputSink;
+use stepwell_ports::tools::{OutputSink, Receipt};
 use stepwell_ports::{ToolProbe, ToolReport, ToolRequest};
 
 use crate::effects::{Outlet, Told};
+use crate::engine::{Engine, Submitted};
+use crate::error::EngineError;
 use crate::live::{Live, LiveChunk, LiveChunkKind};
+use crate::mailbox::Origin;
 use crate::task::pause;
 
 /// First and longest rest after a call that never began, from its second attempt on.
@@ -93,7 +96,67 @@ pub(crate) async fn follow(outlet: Outlet, worker: String, request: ToolRequest)
 }
 
 async fn tell(outlet: &Outlet, request: &ToolRequest, worker: String, report: ToolReport) -> Told {
-    let (call_id, attempt) = (request.call_id, request.attempt);
+    let mut receipt = PendingReceipt::of(outlet, request, &worker, &report);
+    let (input, blobs) = input_of(request.call_id, request.attempt, worker, report);
+    let told = outlet.deliver(input, blobs).await;
+    if told == Told::Yes {
+        receipt.receipt = Receipt::Durable;
+    }
+    told
+}
+
+/// Tells the gateway what became of a report, however telling the session ends.
+struct PendingReceipt<'a> {
+    outlet: &'a Outlet,
+    request: &'a ToolRequest,
+    /// `None` when the worker has nothing to keep.
+    worker: Option<String>,
+    receipt: Receipt,
+}
+
+impl<'a> PendingReceipt<'a> {
+    fn of(outlet: &'a Outlet, request: &'a ToolRequest, worker: &str, report: &ToolReport) -> Self {
+        let worker = match report {
+            ToolReport::Finished { .. } => Some(worker.to_owned()),
+            ToolReport::Lost { .. } | ToolReport::NeverStarted { .. } => None,
+        };
+        Self { outlet, request, worker, receipt: Receipt::NotTaken }
+    }
+}
+
+impl Drop for PendingReceipt<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = &self.worker {
+            self.outlet.engine.inner.ports.tools.settled(worker, self.request, self.receipt);
+        }
+    }
+}
+
+impl Engine {
+    /// Tells a session how an attempt ended that no call of its own waits for: it came late, or its
+    /// session was not in memory. Durable when it returns `Ok`.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`]; [`EngineError::Rejected`] when the session has no use for it.
+    pub async fn report(
+        &self,
+        session_id: SessionId,
+        (call_id, attempt): (CallId, u32),
+        worker: String,
+        report: ToolReport,
+    ) -> Result<Submitted, EngineError> {
+        let (input, blobs) = input_of(call_id, attempt, worker, report);
+        self.submit_from(session_id, input, blobs, Origin::Outside).await
+    }
+}
+
+/// The input that a report is, and the payloads that belong to it.
+fn input_of(
+    call_id: CallId,
+    attempt: u32,
+    worker: String,
+    report: ToolReport,
+) -> (Input, Vec<(String, Vec<u8>)>) {
     let mut blobs = Vec::new();
     let input = match report {
         ToolReport::Finished { outcome, output, full_output, duration_ms } => {
@@ -120,7 +183,7 @@ async fn tell(outlet: &Outlet, request: &ToolRequest, worker: String, report: To
             Input::ToolLost(ToolLost { call_id, attempt, reason, never_started: true })
         }
     };
-    outlet.deliver(input, blobs).await
+    (input, blobs)
 }
 
 /// Address, size and preview of bytes that need not be text.

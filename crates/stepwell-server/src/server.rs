@@ -66,6 +66,9 @@ const SERVICE_NAMES: [&str; 5] = [
 pub struct ServerOptions {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Names that it may be asked by, beside `localhost` and addresses; web pages of these hosts may
+    /// use it, too.
+    pub allowed_hosts: Vec<String>,
     /// A server process without a sign of life for this long is dead; the engine's
     /// `EngineOptions::node_lease`.
     pub node_lease: Duration,
@@ -79,6 +82,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_DEFAULT)),
+            allowed_hosts: Vec::new(),
             node_lease: Duration::from_secs(30),
             slow_reader: Duration::from_secs(30),
             drain: Duration::from_secs(5),
@@ -120,6 +124,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let (slow_reader, drain) = (options.slow_reader, options.drain);
+    let gate = http::Gate::new(&options.allowed_hosts);
     let watches = Tasks::new();
     let api = Arc::new(Api {
         engine: services.engine,
@@ -136,6 +141,7 @@ pub async fn serve(
     let router = routes(api)?
         .add_service(health_service)
         .into_axum_router()
+        .layer(middleware::from_fn_with_state(gate, http::guard))
         .layer(middleware::map_response(in_words));
     let kill = CancellationToken::new();
     // Not tied to the end of this future alone: connections are tasks of the transport.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{FaultTime, MemoryStore};
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -37,6 +37,8 @@ pub struct StoreWeather {
     pub no_writes: Option<StoreError>,
     /// While set, no read gets through.
     pub no_reads: Option<StoreError>,
+    /// While set, payloads beside the events are found to be damaged.
+    pub payloads_damaged: bool,
 }
 
 /// Longest time until the effect of an append whose outcome was unknown, in milliseconds.
@@ -291,6 +293,11 @@ impl Store for SimStore {
         pass!(self, Append, create, |inner| inner.create(new))
     }
 
+    async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError> {
+        let client_key = client_key.to_string();
+        pass!(self, Read, keyed, |inner| inner.keyed(&client_key))
+    }
+
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {
         pass!(self, Append, append, |inner| inner.append(claim, append))
     }
@@ -337,6 +344,11 @@ impl Store for SimStore {
     }
 
     async fn blob(&self, address: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.sky.weather().payloads_damaged {
+            let (place, reason) =
+                (format!("payload {address}"), "not what was written".to_string());
+            return Err(StoreError::Corrupt { place, reason });
+        }
         let address = address.to_string();
         pass!(self, Read, blob, |inner| inner.blob(&address))
     }

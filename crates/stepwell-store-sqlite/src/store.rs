@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{prepare, prepare_new};
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -100,6 +100,12 @@ impl Store for SqliteStore {
         let blobs = pack_all(session_id, &mut new.first).await?;
         let about = About::session("create", session_id);
         writer.submit(about, move |conn| write::create(conn, &new, &blobs)).await
+    }
+
+    async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError> {
+        let client_key = client_key.to_owned();
+        let work = move |it: &rusqlite::Transaction<'_>| Ok(read::keyed(it, &client_key)?);
+        self.readers.run(About::all("keyed"), work).await
     }
 
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {

@@ -8,6 +8,7 @@ mod demo;
 mod disk;
 mod ending;
 mod fleet;
+mod gate;
 mod grpc;
 mod restart;
 mod shell;

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use serde::{Deserialize as _, Deserializer, de};
 use stepwell_proto::v1::SessionStatus;
 
 use crate::view::json::status_name;
@@ -25,6 +26,23 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         "write IP:PORT, for example 127.0.0.1:7171, [::1]:7171, or 0.0.0.0:7171 for all networks"
             .to_owned()
     })
+}
+
+/// The name of a host alone.
+pub(super) fn host_name(text: &str) -> Result<String, String> {
+    let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err(
+            "write the name of a host without scheme and port, for example gpu.example".into()
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// The same, as a list in a config file.
+pub(crate) fn host_names<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(list)?;
+    names.iter().map(|it| host_name(it)).collect::<Result<_, _>>().map_err(de::Error::custom)
 }
 
 /// Every status that a session can have, by the names of `--json`.
@@ -66,6 +84,14 @@ mod tests {
         }
         for wrong in ["7171", ":7171", "localhost", "host:80", "http://127.0.0.1:1"] {
             assert!(address(wrong).unwrap_err().contains("127.0.0.1:7171"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn host_names_have_neither_scheme_nor_port() {
+        assert_eq!(host_name("gpu.example").unwrap(), "gpu.example");
+        for wrong in ["", "http://gpu", "gpu:7171", "*", "a b"] {
+            assert!(host_name(wrong).unwrap_err().contains("gpu.example"), "{wrong}");
         }
     }
 

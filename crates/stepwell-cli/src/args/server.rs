@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::address;
+use super::parse::{address, host_name};
 
 /// Arguments of `serve`.
 ///
@@ -24,6 +24,10 @@ pub(crate) struct ServeArgs {
     /// Address to listen on, gRPC and HTTP [default: 127.0.0.1:7171]
     #[arg(long, value_name = "IP:PORT", env = "STEPWELL_LISTEN", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Name that the server may be asked by, beside localhost and IP addresses; web pages of that
+    /// host may use it, too. May be given more than once
+    #[arg(long = "allow-host", value_name = "NAME", env = "STEPWELL_ALLOW_HOST", value_delimiter = ',', value_parser = host_name)]
+    pub(crate) allow_hosts: Vec<String>,
     /// Folder for the store [default: ~/.local/share/stepwell]
     #[arg(long, value_name = "DIR", env = "STEPWELL_DATA", add = ArgValueCompleter::new(PathCompleter::dir()))]
     pub(crate) data: Option<PathBuf>,

@@ -11,6 +11,7 @@ use super::{Context, read_file};
 use crate::args::MockModelArgs;
 use crate::exit::Exit;
 use crate::mock_model::{Script, serve};
+use crate::serve::Signals;
 use crate::view;
 
 /// `mock-model`.
@@ -22,6 +23,7 @@ pub(super) async fn run(context: &Context, args: &MockModelArgs) -> anyhow::Resu
         anyhow::Error::msg(view::source::annotate(&file, &text, &error.to_string(), paint))
     })?;
     let listener = listen(args.listen).await?;
+    let mut signals = Signals::new()?;
     let url = format!("http://{}/v1", listener.local_addr()?);
     if context.out.is_json {
         #[derive(serde::Serialize)]
@@ -38,7 +40,7 @@ pub(super) async fn run(context: &Context, args: &MockModelArgs) -> anyhow::Resu
     tokio::pin!(serving);
     tokio::select! {
         done = &mut serving => return done.map(|()| Exit::Ok),
-        signal = stop_signal() => signal?,
+        () = signals.wait() => {}
     }
     stop.cancel();
     serving.await.map(|()| Exit::Ok)
@@ -51,15 +53,5 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
             "{address} is in use by another program: stop it, or choose another address with --listen"
         ),
         Err(error) => bail!("cannot listen on {address}: {error}"),
-    }
-}
-
-/// Ctrl-C, or what `kill` sends.
-async fn stop_signal() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-        _ = terminate.recv() => Ok(()),
     }
 }

@@ -9,6 +9,8 @@ use stepwell_ports::{Store, ToolRecord};
 use stepwell_server::gateway::EMBEDDED_NAME;
 use stepwell_worker::{ToolDescription, Toolbox};
 
+use super::start::not_started;
+
 /// Remembers the tools of `toolbox` in the store, as their worker will do again when it connects.
 pub(crate) async fn remember(
     store: &Arc<dyn Store>,
@@ -25,7 +27,7 @@ pub(crate) async fn remember(
             seen_at: now,
         });
     }
-    Ok(store.put_tools(records).await?)
+    store.put_tools(records).await.map_err(not_started)
 }
 
 fn spec(description: &ToolDescription) -> anyhow::Result<ToolSpec> {

@@ -4,8 +4,8 @@
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
 mod catalogue;
-mod late;
 mod signals;
+mod start;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +29,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServeSettings, WorkerSettings};
+
+pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
 /// it is told to.
@@ -62,17 +64,19 @@ pub(crate) async fn run(mut settings: ServeSettings) -> anyhow::Result<()> {
         random: Arc::new(SystemRandom),
     };
     let engine = Engine::new(ports, engine_options(&settings, &node));
+    let signals = Signals::new()?;
     announce(&settings, address);
-    run_parts(&settings, address, listener, engine, gateway).await
+    run_parts(&settings, (listener, address), engine, gateway, signals).await
 }
 
-/// Runs engine, server, worker and the helper for late reports side by side, and ends them in order.
+/// Runs engine, server, worker and what tends calls without a follower side by side, and ends them in
+/// order.
 async fn run_parts(
     settings: &ServeSettings,
-    address: SocketAddr,
-    listener: TcpListener,
+    (listener, address): (TcpListener, SocketAddr),
     engine: Engine,
     gateway: WorkerGateway,
+    mut signals: Signals,
 ) -> anyhow::Result<()> {
     let (stop_engine, stop_rest) = (CancellationToken::new(), CancellationToken::new());
     let mut parts = JoinSet::new();
@@ -85,7 +89,11 @@ async fn run_parts(
             api_key_env: settings.api_key_env.clone(),
         },
     };
-    let options = ServerOptions { listen: address, ..ServerOptions::default() };
+    let options = ServerOptions {
+        listen: address,
+        allowed_hosts: settings.allow_hosts.clone(),
+        ..ServerOptions::default()
+    };
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
     if let Some(concurrency) = settings.worker_concurrency {
@@ -93,9 +101,9 @@ async fn run_parts(
         let stop = stop_rest.clone();
         parts.spawn(async move { host.run(stop).await.context("the worker of this process") });
     }
-    let (late_engine, late_stop) = (engine.clone(), stop_rest.clone());
+    let (tending_engine, tending_stop) = (engine.clone(), stop_rest.clone());
     parts.spawn(async move {
-        late::record(&late_engine, &gateway, &late_stop).await;
+        gateway.tend(&tending_engine, &tending_stop).await;
         Ok(())
     });
     let mut engine_part = JoinSet::new();
@@ -103,14 +111,14 @@ async fn run_parts(
     engine_part.spawn(async move { engine.run(stop).await });
 
     let ended_early = tokio::select! {
-        signal = signals::wait() => { signal?; None }
+        () = signals.wait() => None,
         part = parts.join_next() => part,
     };
     tracing::info!("ending: running calls have {:?} to end", settings.drain());
     stop_engine.cancel();
     let second_signal = tokio::select! {
         _ = engine_part.join_next() => false,
-        signal = signals::wait() => { signal?; true }
+        () = signals.wait() => true,
     };
     stop_rest.cancel();
     if second_signal {
@@ -138,17 +146,18 @@ pub(crate) async fn run_worker(mut settings: WorkerSettings) -> anyhow::Result<(
     options.concurrency = settings.concurrency;
     tracing::info!(name, server = settings.server, "worker");
     let stop = CancellationToken::new();
+    let mut signals = Signals::new()?;
     let host = WorkerHost::new(options, toolbox()?);
     let running = host.run(stop.clone());
     tokio::pin!(running);
     tokio::select! {
         result = &mut running => return Ok(result?),
-        signal = signals::wait() => signal?,
+        () = signals.wait() => {}
     }
     stop.cancel();
     tokio::select! {
         result = &mut running => Ok(result?),
-        signal = signals::wait() => { signal?; bail!("ended at once by a second signal") }
+        () = signals.wait() => bail!("ended at once by a second signal"),
     }
 }
 
@@ -183,7 +192,7 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
     std::fs::create_dir_all(&settings.workspaces).with_context(|| {
         format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
     })?;
-    Ok(Arc::new(SqliteStore::open(&settings.data, &options)?))
+    Ok(Arc::new(SqliteStore::open(&settings.data, &options).map_err(start::not_opened)?))
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

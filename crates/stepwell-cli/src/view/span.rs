@@ -84,7 +84,8 @@ fn row(span: &Span, branch: &str, left: usize, now_ms: i64, paint: Paint) -> Str
     };
     let status = brief(&span.status);
     let room = left.saturating_sub(columns_of(branch));
-    let name = cut_end(&name, room.saturating_sub(columns_of(&status) + 1));
+    let id = call_id(span);
+    let name = cut_end(&name, room.saturating_sub(columns_of(&id) + columns_of(&status) + 1)) + &id;
     let detail_room = room.saturating_sub(columns_of(&name) + columns_of(&status) + 3);
     let detail = cut_end(&brief(&span.detail), detail_room);
     let is_open = span.end_ms == 0;
@@ -104,6 +105,12 @@ fn row(span: &Span, branch: &str, left: usize, now_ms: i64, paint: Paint) -> Str
         used += 2 + columns_of(&detail);
     }
     format!("{line}{}{took:>DURATION_COLUMNS$}", " ".repeat(left.saturating_sub(used) + 1))
+}
+
+/// The id of a call as `send --answers` takes it, with a space before it. It is never cut.
+fn call_id(span: &Span) -> String {
+    let id = span.span_id.strip_prefix("call:").filter(|_| span.kind == "tool_call");
+    id.map(|id| format!(" {}", brief(id))).unwrap_or_default()
 }
 
 fn tone(status: &str, is_open: bool) -> Tone {
@@ -148,7 +155,7 @@ mod tests {
                 span("a", "", "session", "Fix it", "thinking"),
                 span("b", "a", "step", "step 1", "ok"),
                 span("c", "b", "model_call", "qwen", "ok"),
-                span("d", "b", "tool_call", "shell 1.1", "error"),
+                span("call:1.1", "b", "tool_call", "shell", "error"),
                 open,
             ]),
             [
@@ -174,11 +181,11 @@ mod tests {
 
     #[test]
     fn long_names_and_details_give_way_to_the_time() {
-        let mut long = span("a", "", "tool_call", &"n".repeat(80), "ok");
+        let mut long = span("call:12.3", "", "tool_call", &"n".repeat(80), "ok");
         long.detail = "d".repeat(80);
         for line in drawn(&[long]) {
             assert_eq!(columns_of(&line), 50, "{line}");
-            assert!(line.ends_with("2.0 s"));
+            assert!(line.ends_with("2.0 s") && line.contains(" 12.3 ok"), "{line}");
         }
     }
 }

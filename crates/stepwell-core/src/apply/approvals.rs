@@ -9,7 +9,7 @@ use crate::event::{
     Timer, ToolFinished, ToolOutcome,
 };
 use crate::ids::ApprovalId;
-use crate::state::{Approval, CallStatus, ClosedApproval, SessionState};
+use crate::state::{Approval, Brought, CallStatus, ClosedApproval, SessionState};
 use crate::text::shorten;
 
 pub(super) fn approval_requested(
@@ -82,6 +82,10 @@ pub(super) fn approval_decided(
             let reason = if it.reason.is_empty() { OUTCOME_FAILED } else { &it.reason };
             settle(state, it.call_id, &format!("Error: {reason}"))?;
         }
+    }
+    let brought = Brought::of(it.arguments.as_ref(), it.output.as_ref());
+    if brought != Brought::default() {
+        state.brought.insert(it.approval_id, brought);
     }
     if it.decision == ApprovalDecision::ApproveForSession {
         state.grants.insert(tool);

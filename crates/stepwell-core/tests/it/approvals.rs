@@ -64,6 +64,25 @@ fn a_second_decision_that_differs_is_refused_with_the_first() {
     );
 }
 
+#[test]
+fn the_same_edited_arguments_again_change_nothing() {
+    let mut world = asked();
+    let approval_id = world.approval();
+    let edited = |text: &str| {
+        Input::Decide(Verdict {
+            arguments: Some(JsonText::parse(text).unwrap()),
+            ..verdict(approval_id, ApprovalDecision::Approve)
+        })
+    };
+    world.when(edited(r#"{"order":771,"qty":2}"#));
+    assert!(
+        world.when(edited(r#"{"qty": 2, "order": 771}"#)).is_empty(),
+        "white space says nothing"
+    );
+    let other = world.refused(edited(r#"{"order":771,"qty":3}"#));
+    assert!(matches!(other, Reject::AlreadyDecided { .. }), "{other}");
+}
+
 /// ap04
 #[test]
 fn an_approval_after_a_cancel_is_refused() {
@@ -272,6 +291,22 @@ fn an_approval_for_the_session_covers_later_calls_of_the_tool_only() {
     world.done(id(2, 1), "shipped");
     let events = world.calls(&forbidden);
     assert_eq!(events[1], "tool_refused", "a rule that forbids still does");
+}
+
+/// Each question showed one exact action, and a decision is bound to what was shown.
+#[test]
+fn an_approval_for_the_session_leaves_open_questions_of_the_same_tool_open() {
+    let mut world = World::acting(&[("ship", r#"{"order":1}"#), ("ship", r#"{"order":2}"#)]);
+    let ids: Vec<ApprovalId> = world.state.approvals.keys().copied().collect();
+    let events = world.when(Input::Decide(verdict(ids[0], ApprovalDecision::ApproveForSession)));
+    assert_eq!(events, ["approval_decided", "tool_scheduled"]);
+    assert_eq!(world.approval(), ids[1], "still open");
+    world.reserve(id(1, 1));
+    world.done(id(1, 1), "shipped");
+    assert_eq!(world.status(), Status::WaitingApproval);
+    world.when(Input::Decide(verdict(ids[1], ApprovalDecision::Deny)));
+    let events = world.calls(&[("ship", r#"{"order":3}"#)]);
+    assert_eq!(events, ["model_replied", "tool_scheduled"], "a later call runs");
 }
 
 #[test]

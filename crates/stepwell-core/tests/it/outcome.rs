@@ -8,7 +8,7 @@ use stepwell_core::state::CallStatus;
 use stepwell_core::{CallId, Command, Input, Reject, Status, Text};
 
 use crate::world::{
-    World, agent, bob, cancel, id, lost, never_started, pause, report, resume, verdict,
+    World, ada, agent, bob, cancel, id, lost, never_started, pause, report, resume, verdict,
 };
 
 const PAY: CallId = CallId { step: 1, index: 1 };
@@ -45,6 +45,41 @@ fn it_happened_with_this_result() {
     let events = world.when(Input::Decide(happened));
     assert_eq!(events, ["approval_decided", "model_requested"]);
     assert_eq!(world.observations(), ["receipt 4"]);
+}
+
+/// A client asks again when the answer was lost on its way; another result is another decision.
+#[test]
+fn the_same_result_again_changes_nothing_and_another_is_refused() {
+    let mut world = unknown_payment();
+    let approval_id = world.approval();
+    let happened = |output: &str, by| {
+        let output = Some(Text::from(output));
+        let verdict = verdict(approval_id, ApprovalDecision::Happened);
+        Input::Decide(Verdict { output, by, ..verdict })
+    };
+    world.when(happened("receipt 4", ada()));
+    assert!(world.when(happened("receipt 4", ada())).is_empty());
+    assert!(world.when(happened("receipt 4", bob())).is_empty());
+    assert_eq!(
+        world.refused(happened("receipt 5", ada())).to_string(),
+        format!("approval {approval_id} is decided already: happened by person:ada")
+    );
+    world.restart();
+    assert!(world.when(happened("receipt 4", ada())).is_empty());
+    world.answer("paid");
+    assert!(world.when(happened("receipt 4", ada())).is_empty(), "nor once it is over");
+}
+
+#[test]
+fn a_result_after_the_workers_own_report_is_refused() {
+    let mut world = unknown_payment();
+    let approval_id = world.approval();
+    world.done(PAY, "receipt 4");
+    let mut happened = verdict(approval_id, ApprovalDecision::Happened);
+    assert!(world.when(Input::Decide(happened.clone())).is_empty());
+    happened.output = Some(Text::from("receipt 5"));
+    let refusal = world.refused(Input::Decide(happened));
+    assert!(matches!(refusal, Reject::AlreadyDecided { .. }), "{refusal}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::fixtures::{
     OWNER, Shared, append, append_all, approval, create, created, event, id, message, new_session,
     read_all, row, whole,
 };
-use crate::store::{APPEND_EVENTS_MAX, Append, AppendError, Claim, Created, EventPage};
+use crate::store::{APPEND_EVENTS_MAX, Append, AppendError, Claim, Created, EventPage, Keyed};
 
 /// Create is durable, gives fence 1 to its owner, and shows row and events.
 pub async fn a_new_session_is_there_with_its_events(store: Shared) {
@@ -35,7 +35,12 @@ pub async fn a_new_session_is_there_with_its_events(store: Shared) {
 pub async fn a_client_key_gives_one_session_for_ever(store: Shared) {
     let mut first = new_session(id(1));
     first.client_key = Some("order-7".into());
+    assert_eq!(store.keyed("order-7").await.expect("readable"), None);
+    let request_digest = first.request_digest.clone();
     create(&store, first).await;
+    let keyed = Keyed { session_id: id(1), request_digest };
+    assert_eq!(store.keyed("order-7").await.expect("readable"), Some(keyed));
+    assert_eq!(store.keyed("order-8").await.expect("readable"), None);
     let mut again = new_session(id(2));
     again.client_key = Some("order-7".into());
     let mut other = again.clone();

@@ -10,7 +10,7 @@ use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 
 use crate::store::{
-    AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, ListPage,
+    AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
     NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
 };
 
@@ -83,6 +83,10 @@ macro_rules! pass {
 impl<S: Store> Store for FaultyStore<S> {
     async fn create(&self, new: NewSession) -> Result<Created, AppendError> {
         pass!(self.create(new))
+    }
+
+    async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError> {
+        pass!(self.keyed(client_key))
     }
 
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {

@@ -19,7 +19,7 @@ pub use list::{PageToken, fits, page_rows};
 pub use prepare::{NUMBER_MAX, Prepared, PreparedNew, prepare, prepare_new};
 
 use crate::store::{
-    AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, ListPage,
+    AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
     NODES_KEPT, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError, StoredEvent,
     ToolRecord,
 };
@@ -181,6 +181,11 @@ impl Store for MemoryStore {
         }
         inner.write(new.first);
         Ok(Created::New(Claim { session_id, fence: Fence(1) }))
+    }
+
+    async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError> {
+        let found = self.lock().keys.get(client_key).cloned();
+        Ok(found.map(|(session_id, request_digest)| Keyed { session_id, request_digest }))
     }
 
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {

@@ -212,6 +212,21 @@ async fn a_damaged_log_is_quarantined_and_the_others_go_on() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_damaged_payload_quarantines_its_session() {
+    let world = World::new(6);
+    world.model.play(steps(vec![say("done").after_ms(60_000)]));
+    let first = world.start("n1");
+    let bad = first.create(&agent()).await.unwrap();
+    first.submit(bad, people::message(&"large ".repeat(5_000))).await.unwrap();
+    first.crash();
+    world.sky.weather().payloads_damaged = true;
+    world.start("n2");
+    world.until_status(bad, Status::Quarantined).await;
+    let explain = world.info(bad).await.row.explain;
+    assert!(explain.contains("payload") && explain.contains("not what was written"), "{explain}");
+}
+
 trait IntoSeq {
     fn into_seq(self) -> stepwell_core::Seq;
 }

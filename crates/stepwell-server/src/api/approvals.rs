@@ -7,7 +7,7 @@ use stepwell_core::event::ApprovalDecision;
 use stepwell_core::{ApprovalId, Input, JsonText, SessionId, Text, ToolSpec};
 use stepwell_ports::ApprovalFilter;
 use stepwell_proto::v1;
-use stepwell_runtime::validate;
+use stepwell_runtime::{EngineError, validate};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Api;
@@ -86,8 +86,12 @@ impl Approvals {
         session_id: SessionId,
         approval_id: ApprovalId,
     ) -> Result<Option<ToolSpec>, Status> {
-        let state = self.0.engine.state(session_id).await;
-        let state = state.map_err(|error| status::engine(session_id, error))?;
+        let state = match self.0.engine.state(session_id).await {
+            Ok(state) => state,
+            // Only an owner may put it away, and the decision brings it one.
+            Err(EngineError::Quarantined { .. }) => return Ok(None),
+            Err(error) => return Err(status::engine(session_id, error)),
+        };
         let call = state.approvals.get(&approval_id).and_then(|it| state.calls.get(&it.call_id));
         let tool = state.agent().zip(call).and_then(|(agent, call)| agent.tool(&call.tool));
         Ok(tool.cloned())

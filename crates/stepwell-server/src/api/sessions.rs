@@ -202,6 +202,13 @@ fn watch_answer(session_id: SessionId, item: WatchItem) -> Option<v1::WatchSessi
 
 impl Sessions {
     async fn create(&self, creation: Creation) -> Result<v1::CreateSessionResponse, Status> {
+        // First of all: what was created stays created, whatever became of its agent and tools.
+        if let Some(key) = &creation.client_key {
+            let before = self.0.engine.created_before(key, &creation.request_digest).await;
+            if let Some(session_id) = before.map_err(create_status)? {
+                return self.created(session_id, false).await;
+            }
+        }
         let agent = match &creation.agent {
             AgentChoice::Given { definition } => {
                 self.0.read_agent("agent_definition", definition).await?
@@ -219,9 +226,17 @@ impl Sessions {
             by: creation.by,
         };
         let created = self.0.engine.create(create).await.map_err(create_status)?;
-        let info = self.0.session_info(created.session_id).await?;
+        self.created(created.session_id, created.is_new).await
+    }
+
+    async fn created(
+        &self,
+        session_id: SessionId,
+        created: bool,
+    ) -> Result<v1::CreateSessionResponse, Status> {
+        let info = self.0.session_info(session_id).await?;
         let session = Some(self.0.row_to_wire(info.row));
-        Ok(v1::CreateSessionResponse { session, created: created.is_new })
+        Ok(v1::CreateSessionResponse { session, created })
     }
 
     async fn stored_agent(

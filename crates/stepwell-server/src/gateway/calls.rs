@@ -1,31 +1,21 @@
-//! The life of a call on a worker: sent, followed, reported; or lost, and perhaps reported late.
-//!
-//! A report counts only with the fence that its call was sent (or asked about) with, for exactly
-//! that session, call and attempt, and from the worker that has it. Everything else changes nothing:
-//! - a fence that was given out and is over: acknowledged, because the worker may forget it;
-//! - a call that the worker brought back and nobody asked about, or that was given up: a late report,
-//!   which is offered to the engine;
-//! - anything else is a lie. It is acknowledged too, so that an honest but confused worker stops
-//!   repeating it; too many of them close the stream.
+//! The life of a call on a worker: sent, followed, ended or lost. `reports` has what workers say of it.
 //!
 //! Invariant: as of `fleet`: plain data, no await, no clock.
 
 use std::sync::Arc;
 
 use stepwell_core::Effect;
-use stepwell_core::event::ToolOutcome;
 use stepwell_ports::tools::OutputSink;
 use stepwell_ports::{ToolReport, ToolRequest};
-use stepwell_proto::v1::{Call, CallReport, OutputChunk, attach_response, call_report};
+use stepwell_proto::v1::{Call, OutputChunk, attach_response};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tracing::warn;
 
 use super::catalogue::is_stronger;
 use super::fleet::Fleet;
 use super::hello::CallKey;
-use super::options::{LIES_MAX, TIMEOUT_MS_MAX};
-use super::worker::{Attention, LiveCall, Said, Worker, WorkerId, ack, cancel};
+use super::options::TIMEOUT_MS_MAX;
+use super::worker::{Attention, LiveCall, Said, WorkerId, ack, cancel};
 
 /// A call whose end somebody waits for.
 pub(super) struct Following {
@@ -57,23 +47,6 @@ pub(super) enum Look {
     Lost(String),
     /// Nothing new. Without news the lease ends then.
     Wait(Instant),
-}
-
-/// What a report meant.
-#[derive(Debug)]
-pub(super) enum Heard {
-    Taken,
-    /// Changes nothing.
-    Ignored,
-    /// Its call was given up, or nobody asked for it.
-    Late {
-        key: CallKey,
-        fence: u64,
-        worker: String,
-        report: ToolReport,
-    },
-    /// The worker has lied too often.
-    Close(String),
 }
 
 impl Fleet {
@@ -185,14 +158,15 @@ impl Fleet {
             worker.credits = worker.credits.saturating_sub(1);
             worker.send(attach_response::Message::Call(message));
         } else if let Some(said) = call.outcome.take() {
-            let report = report_of(&name, said);
-            let key = call.key;
-            worker.settle(fence);
-            // It is handed to the engine with this, and becomes durable a moment later. Should the
-            // server die in between, the worker is asked again and still has it: see `follow`.
-            worker.send(ack(key, fence));
+            let (key, is_kept) = (call.key, matches!(said, Said::Finished(_)));
+            if is_kept {
+                worker.hand_over(fence, now);
+            } else {
+                worker.settle(fence);
+                worker.send(ack(key, fence));
+            }
             self.serve(worker_id, now);
-            return Look::Ended(report);
+            return Look::Ended(report_of(&name, said));
         }
         let Some(worker) = self.workers.get(&worker_id) else {
             return Look::Lost(format!("worker {name} is gone"));
@@ -246,71 +220,10 @@ impl Fleet {
         now: Instant,
     ) {
         if let Some(worker) = self.workers.get_mut(&worker_id) {
-            worker.unfollow(fence, attention);
+            worker.unfollow(fence, attention, now);
             self.serve(worker_id, now);
         }
         self.prune(now);
-    }
-
-    /// Takes a report in.
-    pub(super) fn report(
-        &mut self,
-        worker_id: WorkerId,
-        report: CallReport,
-        now: Instant,
-    ) -> Heard {
-        let fence = report.fence;
-        let key = CallKey::parse(&report.session_id, &report.call_id, report.attempt);
-        let has_it = |worker: &Worker| worker.calls.contains_key(&fence);
-        let is_known = self.workers.get(&worker_id).is_some_and(has_it);
-        let runs_elsewhere = !is_known && key.is_some_and(|it| self.runs_elsewhere(it, worker_id));
-        let Some(worker) = self.workers.get_mut(&worker_id) else {
-            return Heard::Ignored;
-        };
-        let Some(key) = key else {
-            return worker.lie("a report that names no call");
-        };
-        let Some(said) = said(report) else {
-            return worker.lie("a report without an outcome");
-        };
-        let is_unfollowed = worker.calls.contains_key(&fence);
-        if let Some(call) = worker.calls.get_mut(&fence) {
-            if call.key != key {
-                return worker.lie("the fence of another call");
-            }
-            if call.attention == Attention::Followed {
-                call.hear(said);
-                return Heard::Taken;
-            }
-        } else if worker.was_settled(key, fence) {
-            worker.send(ack(key, fence));
-            return Heard::Ignored;
-        } else if runs_elsewhere || worker.held.get(&key) != Some(&fence) {
-            // That it said to have brought the call back counts for nothing when another worker has
-            // it.
-            worker.send(ack(key, fence));
-            return worker.lie("a report on a call that it does not hold");
-        }
-        if said == Said::Running {
-            return Heard::Ignored;
-        }
-        // It ended without a follower. It stays held until the engine has taken it.
-        if is_unfollowed {
-            worker.remove_call(fence);
-            worker.hold(key, fence);
-        }
-        let label = worker.label();
-        self.serve(worker_id, now);
-        match said {
-            Said::Finished(report) => Heard::Late { key, fence, worker: label, report },
-            Said::NeverStarted { .. } | Said::Unknown | Said::Running => Heard::Ignored,
-        }
-    }
-
-    /// Whether another worker was given this attempt by this server.
-    fn runs_elsewhere(&self, key: CallKey, worker_id: WorkerId) -> bool {
-        let others = self.workers.iter().filter(|(id, _)| **id != worker_id);
-        others.flat_map(|(_, worker)| worker.calls.values()).any(|call| call.key == key)
     }
 
     /// The sink for a piece of output of a followed call, if it is not too much.
@@ -330,36 +243,9 @@ impl Fleet {
         call.resend = None;
         if call.admits_output(chunk.text.len(), now) { call.sink.clone() } else { None }
     }
-
-    /// The engine has taken a late report.
-    pub(super) fn settle_late(&mut self, label: &str, key: CallKey, fence: u64) {
-        let mut workers = self.workers.values_mut();
-        if let Some(worker) = workers.find(|it| it.label() == label) {
-            if worker.held.get(&key) == Some(&fence) {
-                worker.held.remove(&key);
-            }
-            worker.remember_settled(key, fence);
-            worker.send(ack(key, fence));
-        }
-    }
 }
 
-impl Worker {
-    /// Counts a statement that cannot be true.
-    fn lie(&mut self, what: &str) -> Heard {
-        self.lies = self.lies.saturating_add(1);
-        warn!(worker = self.name, lies = self.lies, what, "the worker reported what cannot be");
-        if self.lies < LIES_MAX {
-            return Heard::Ignored;
-        }
-        Heard::Close(format!(
-            "this worker reported {LIES_MAX} times what cannot be, the last time {what}: its stream \
-             is closed"
-        ))
-    }
-}
-
-fn key_of(request: &ToolRequest) -> CallKey {
+pub(super) fn key_of(request: &ToolRequest) -> CallKey {
     let ToolRequest { session_id, call_id, attempt, .. } = *request;
     CallKey { session_id, call_id, attempt }
 }
@@ -389,23 +275,6 @@ fn changed_effect(request: &ToolRequest) -> String {
          declares that it does more; start a new session to use it",
         request.tool.name
     )
-}
-
-fn said(report: CallReport) -> Option<Said> {
-    let outcome = match call_report::Outcome::try_from(report.outcome).ok()? {
-        call_report::Outcome::Unspecified => return None,
-        call_report::Outcome::Running => return Some(Said::Running),
-        call_report::Outcome::Unknown => return Some(Said::Unknown),
-        call_report::Outcome::NeverStarted => {
-            return Some(Said::NeverStarted { reason: report.output });
-        }
-        call_report::Outcome::Ok => ToolOutcome::Ok,
-        call_report::Outcome::Error => ToolOutcome::Error,
-    };
-    let full_output =
-        if report.full_output.is_empty() { None } else { Some(report.full_output.to_vec()) };
-    let CallReport { output, duration_ms, .. } = report;
-    Some(Said::Finished(ToolReport::Finished { outcome, output, full_output, duration_ms }))
 }
 
 fn report_of(worker: &str, said: Said) -> ToolReport {

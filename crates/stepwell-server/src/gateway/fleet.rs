@@ -19,6 +19,7 @@ use super::catalogue::is_stronger;
 use super::hello::Registration;
 use super::info::WorkerInfo;
 use super::options::{OUTBOUND_MAX, WORKERS_MAX};
+use super::split_label;
 use super::worker::{Link, Moment, Opening, Worker, WorkerId};
 
 /// Times after which a worker counts as gone.
@@ -26,6 +27,7 @@ use super::worker::{Link, Moment, Opening, Worker, WorkerId};
 pub(super) struct Patience {
     pub(super) lease: Duration,
     pub(super) reconnect_grace: Duration,
+    pub(super) orphan_grace: Duration,
 }
 
 /// Fences begin with the wall time of the start, so that they grow over restarts. This many bits
@@ -88,6 +90,13 @@ impl Fleet {
     /// How the log names the worker.
     pub(super) fn label(&self, worker_id: WorkerId) -> String {
         self.workers.get(&worker_id).map(Worker::label).unwrap_or_default()
+    }
+
+    /// The process that the log names so, if it has its name still.
+    pub(super) fn by_label(&mut self, label: &str) -> Option<&mut Worker> {
+        let (name, instance) = split_label(label);
+        let worker = self.workers.get_mut(self.names.get(name)?)?;
+        (instance == Some(worker.instance.as_str())).then_some(worker)
     }
 
     /// Refuses a worker whose name belongs to a living one, before anything of it is stored.
@@ -161,7 +170,8 @@ impl Fleet {
         }
         let worker_id = self.next_id();
         self.names.insert(registration.name.clone(), worker_id);
-        self.workers.insert(worker_id, Worker::new(registration, link, at));
+        let worker = Worker::new(registration, link, self.patience.orphan_grace, at);
+        self.workers.insert(worker_id, worker);
         Ok(worker_id)
     }
 

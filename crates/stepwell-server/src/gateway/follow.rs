@@ -1,10 +1,9 @@
 //! Bringing a call to its end: on a reserved place, or one that an earlier owner started.
 //!
 //! Acknowledgements. A worker keeps a report until it is acknowledged, and repeats it after every
-//! reconnect. The gateway acknowledges when it hands the report to the engine, which is a moment
-//! before the report is durable. A server that dies in that moment asks again after its restart
-//! (`Probe`), and a worker keeps acknowledged reports for some minutes to answer it. So no report is
-//! lost, and the engine needs no second call to say "now it is durable".
+//! reconnect. A result is handed to the engine here and acknowledged when the engine says that it is
+//! durable (`ToolGateway::settled`). An engine that does not take it leaves it with the worker, and
+//! `tend` sees to it.
 //!
 //! Invariant: a call whose follower is dropped is not cancelled: it goes on, and is asked about.
 

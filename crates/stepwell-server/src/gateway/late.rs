@@ -12,8 +12,8 @@ use super::Shared;
 use super::hello::CallKey;
 
 /// A report without a follower. The engine is to be told, and then the worker
-/// ([`LateReport::acknowledge`]). Dropped without that, the worker keeps the report and repeats it
-/// after its next connect.
+/// ([`LateReport::acknowledge`]). Dropped without that, the worker keeps the report: it repeats it after
+/// its next connect, and is asked for it again by [`super::WorkerGateway::tend`].
 pub struct LateReport {
     /// The session.
     pub session_id: SessionId,

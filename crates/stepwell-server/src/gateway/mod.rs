@@ -7,27 +7,34 @@
 //!
 //! Who does what: `hello` checks what workers say about themselves, `catalogue` remembers their tools,
 //! `fleet` keeps workers, places and queues, `worker` one worker's state, `calls` the life of a call,
-//! `follow` waits for a call's end, `place` for a free place, `stream` is a worker's connection.
+//! `reports` what workers say of it, `held` what they have that nobody follows, `follow` waits for a
+//! call's end, `place` for a free place, `stream` is a worker's connection, `tend` brings `late` reports
+//! to the log and stops `orphans`.
 //!
-//! Invariants: a call is sent only against a credit. A report counts only with its call's fence. There
-//! is no task here: a stream runs in its response, a call in its caller.
+//! Invariants: a call is sent only against a credit. A report counts only with its call's fence, and is
+//! acknowledged once it is durable or void. There is no task here: a stream runs in its response, a
+//! call in its caller.
 
 mod calls;
 mod catalogue;
 mod fleet;
 mod follow;
+mod held;
 mod hello;
 mod info;
 mod late;
 mod options;
+mod orphans;
 mod place;
+mod reports;
 mod stream;
+mod tend;
 mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use stepwell_ports::tools::OutputSink;
+use stepwell_ports::tools::{OutputSink, Receipt};
 use stepwell_ports::{Clock, Store, ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
 use stepwell_proto::v1::AttachRequest;
 use stepwell_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
@@ -36,6 +43,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use self::calls::key_of;
 use self::fleet::{Fleet, Patience};
 use self::place::{Place, reserve};
 use self::stream::{Responses, attach};
@@ -43,7 +51,7 @@ use self::worker::Moment;
 
 pub use self::info::WorkerInfo;
 pub use self::late::LateReport;
-pub use self::options::{CANCEL_GRACE, EMBEDDED_NAME, GatewayOptions, TIMEOUT_GRACE};
+pub use self::options::{CANCEL_GRACE, EMBEDDED_NAME, GatewayOptions, ORPHAN_GRACE, TIMEOUT_GRACE};
 
 /// What all parts of the gateway share.
 pub(crate) struct Shared {
@@ -96,8 +104,9 @@ pub struct WorkerGateway {
 impl WorkerGateway {
     /// A gateway without workers. Registered tools are remembered in `store`.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: GatewayOptions) -> Self {
-        let GatewayOptions { lease, reconnect_grace, .. } = options;
-        let fleet = Fleet::new(Patience { lease, reconnect_grace }, clock.now());
+        let GatewayOptions { lease, reconnect_grace, orphan_grace, .. } = options;
+        let patience = Patience { lease, reconnect_grace, orphan_grace };
+        let fleet = Fleet::new(patience, clock.now());
         let (late, late_reports) = mpsc::channel(options::LATE_MAX);
         let shared = Shared {
             fleet: Mutex::new(fleet),
@@ -135,8 +144,8 @@ impl WorkerGateway {
         self.shared.is_gone(worker)
     }
 
-    /// Reports without a follower, for the engine. There is one receiver: the second call gives
-    /// `None`.
+    /// Reports without a follower, for an engine that [`WorkerGateway::tend`] is not right for. There
+    /// is one receiver: the second call gives `None`.
     pub fn late_reports(&self) -> Option<mpsc::Receiver<LateReport>> {
         self.shared.late_reports.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -196,6 +205,10 @@ impl ToolGateway for WorkerGateway {
                 ToolProbe::Report(report)
             }
         }
+    }
+
+    fn settled(&self, worker: &str, request: &ToolRequest, receipt: Receipt) {
+        self.shared.fleet().settled(worker, key_of(request), receipt, Instant::now());
     }
 
     fn offers(&self, tool: &str) -> bool {

@@ -12,6 +12,11 @@ pub const CANCEL_GRACE: Duration = Duration::from_millis(CANCEL_GRACE_MS);
 /// itself within 8 s and reports what there is; this leaves room for that and for the way.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
 
+/// How long a call may be on a worker without a follower before the log is asked whether its session
+/// still waits for it. Whoever follows it after a restart has come by then, mostly; who comes later
+/// finds it all the same, because the log says that it is waited for.
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(2);
+
 /// The name of the worker inside the server's own process. No other worker may have it.
 pub const EMBEDDED_NAME: &str = "embedded";
 
@@ -54,8 +59,20 @@ pub(super) const UNFOLLOWED_KEPT: usize = 1_024;
 /// dropped, for the result holds the output anyway.
 pub(super) const LIVE_BYTES_PER_SECOND_MAX: usize = 256 * 1024;
 /// Reports that came after their call was given up and wait for the engine. When it is full the
-/// worker keeps the report and repeats it after its next connect.
+/// worker keeps the report and is asked for it again.
 pub(super) const LATE_MAX: usize = 256;
+/// Late reports that are told to their sessions at the same time, so that they share appends.
+pub(super) const LATE_AT_A_TIME: usize = 16;
+/// The wait between two looks at a call without a follower doubles so often: from 2 s to 8 s.
+pub(super) const LOOK_DOUBLINGS_MAX: u32 = 2;
+/// The same for a report that could not be written down, which may be large: from 2 s to 64 s.
+pub(super) const REOFFER_DOUBLINGS_MAX: u32 = 5;
+/// Calls without a follower that are looked at in one round, and how many of them at a time.
+pub(super) const LOOKS_MAX: usize = 256;
+/// See [`LOOKS_MAX`].
+pub(super) const LOOKS_AT_A_TIME: usize = 16;
+/// Bounds of the time between two rounds, which is half the grace.
+pub(super) const ROUND: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// How the gateway treats its workers.
 #[derive(Debug, Clone)]
@@ -71,6 +88,8 @@ pub struct GatewayOptions {
     pub timeout_grace: Duration,
     /// See [`CANCEL_GRACE`].
     pub cancel_grace: Duration,
+    /// See [`ORPHAN_GRACE`].
+    pub orphan_grace: Duration,
     /// Largest message that a worker may send.
     pub message_bytes_max: usize,
     /// The instance of the worker inside this process; it must be the name of the node, which is
@@ -86,6 +105,7 @@ impl Default for GatewayOptions {
             reconnect_grace: Duration::from_secs(30),
             timeout_grace: TIMEOUT_GRACE,
             cancel_grace: CANCEL_GRACE,
+            orphan_grace: ORPHAN_GRACE,
             // A shell keeps 4 MiB of output; this leaves room for tools that give more.
             message_bytes_max: 16 * 1024 * 1024,
             embedded_instance: None,

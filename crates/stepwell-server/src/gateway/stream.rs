@@ -20,12 +20,12 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::Shared;
-use super::calls::Heard;
 use super::catalogue;
 use super::fleet::LinkEnds;
 use super::hello::{self, Registration};
 use super::late::LateReport;
 use super::options::HELLO_WITHIN;
+use super::reports::Heard;
 
 /// What the server sends to a worker.
 pub(super) type Responses = Pin<Box<dyn Stream<Item = Result<AttachResponse, Status>> + Send>>;
@@ -236,7 +236,7 @@ impl Session {
                 let shared = Arc::downgrade(&self.shared);
                 let late = LateReport::new(shared, (key, fence), worker, report);
                 if self.shared.late.try_send(late).is_err() {
-                    // Not acknowledged, so the worker keeps it and repeats it when it reconnects.
+                    // Not acknowledged, so the worker keeps it and is asked for it again.
                     debug!(worker = self.label, "nobody takes late reports now");
                 }
                 Ok(())

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use tonic::Status;
 use tracing::warn;
 
+use super::held::{Held, HeldState, Watch};
 use super::hello::{CallKey, Offered, Registration};
-use super::options::{HELD_MAX, LIVE_BYTES_PER_SECOND_MAX, SETTLED_KEPT, UNFOLLOWED_KEPT};
+use super::options::{LIVE_BYTES_PER_SECOND_MAX, SETTLED_KEPT, UNFOLLOWED_KEPT};
 
 /// Names one worker process for as long as the gateway knows it.
 pub(super) type WorkerId = u64;
@@ -77,6 +78,8 @@ pub(super) enum Attention {
     Unattended,
     /// Nobody: it was given up as lost. It may still run and hold its place.
     Abandoned,
+    /// Nobody: the attempt is followed on another worker. What this one reports changes nothing.
+    Void,
 }
 
 /// What a worker says about a call.
@@ -105,6 +108,8 @@ pub(super) struct LiveCall {
     pub(super) cancel_wanted: bool,
     /// The call's message while it may have to be sent once more.
     pub(super) resend: Option<Call>,
+    /// Counts while nobody follows it.
+    pub(super) watch: Watch,
     live_window: (Instant, usize),
 }
 
@@ -121,6 +126,7 @@ impl LiveCall {
             has_begun: false,
             cancel_wanted: false,
             resend: None,
+            watch: Watch::after(Duration::ZERO, now),
             live_window: (now, 0),
         }
     }
@@ -173,8 +179,11 @@ pub(super) struct Worker {
     pub(super) reserved: u32,
     /// By fence.
     pub(super) calls: BTreeMap<u64, LiveCall>,
-    /// Calls that the worker brought back and nobody asked about yet.
-    pub(super) held: HashMap<CallKey, u64>,
+    /// Calls that the worker brought back and nobody asked about yet, and reports without an
+    /// acknowledgement.
+    pub(super) held: HashMap<CallKey, Held>,
+    /// How long whoever follows a call may take to come.
+    pub(super) orphan_grace: Duration,
     settled: VecDeque<(CallKey, u64)>,
     pub(super) lies: u32,
     pub(super) connected_at: TimestampMs,
@@ -185,7 +194,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(registration: Registration, link: Link, at: Moment) -> Self {
+    pub(super) fn new(
+        registration: Registration,
+        link: Link,
+        orphan_grace: Duration,
+        at: Moment,
+    ) -> Self {
         let Registration { name, instance, tools, capacity, held } = registration;
         let mut worker = Self {
             name,
@@ -199,6 +213,7 @@ impl Worker {
             reserved: 0,
             calls: BTreeMap::new(),
             held: HashMap::new(),
+            orphan_grace,
             settled: VecDeque::new(),
             lies: 0,
             connected_at: at.wall,
@@ -230,7 +245,7 @@ impl Worker {
         self.lies = 0;
         self.connected_at = at.wall;
         self.seen = at;
-        self.held = held;
+        self.bring_back(held, at.now);
         self.compare_calls(at.now);
     }
 
@@ -240,7 +255,7 @@ impl Worker {
         let mut gone = Vec::new();
         for (fence, call) in &mut self.calls {
             let held = self.held.remove(&call.key);
-            let is_same = held == Some(*fence);
+            let is_same = held.is_some_and(|it| it.fence == *fence);
             match call.attention {
                 Attention::Followed if call.outcome.is_some() => {}
                 Attention::Followed => {
@@ -252,8 +267,8 @@ impl Worker {
                         messages.push(cancel(call.key, *fence));
                     }
                 }
-                Attention::Unattended | Attention::Abandoned if is_same => {}
-                Attention::Unattended | Attention::Abandoned => {
+                Attention::Unattended | Attention::Abandoned | Attention::Void if is_same => {}
+                Attention::Unattended | Attention::Abandoned | Attention::Void => {
                     gone.push(*fence);
                     self.held.extend(held.map(|it| (call.key, it)));
                 }
@@ -338,8 +353,8 @@ impl Worker {
         for fence in fences {
             self.settle(fence);
         }
-        if let Some(fence) = self.held.remove(&key) {
-            self.remember_settled(key, fence);
+        if let Some(held) = self.held.remove(&key) {
+            self.remember_settled(key, held.fence);
         }
     }
 
@@ -370,16 +385,17 @@ impl Worker {
     }
 
     /// Nobody follows the call any more; its end is awaited all the same.
-    pub(super) fn unfollow(&mut self, fence: u64, attention: Attention) {
+    pub(super) fn unfollow(&mut self, fence: u64, attention: Attention, now: Instant) {
         if let Some(call) = self.calls.get_mut(&fence) {
             call.attention = attention;
+            call.watch = Watch::after(self.orphan_grace, now);
             call.sink = None;
             call.resend = None;
             let (key, has_ended) = (call.key, call.outcome.is_some());
             if has_ended {
                 // Nobody took the last word, so it was not acknowledged: the worker still has it.
                 self.remove_call(fence);
-                self.hold(key, fence);
+                self.hold(key, fence, HeldState::Reported, now);
             }
         }
         let unfollowed = self.calls.iter().filter(|(_, it)| it.attention != Attention::Followed);
@@ -388,13 +404,6 @@ impl Worker {
         let surplus = fences.len().saturating_sub(UNFOLLOWED_KEPT);
         for fence in fences.into_iter().take(surplus) {
             self.settle(fence);
-        }
-    }
-
-    /// Remembers that the worker has a report that nobody took.
-    pub(super) fn hold(&mut self, key: CallKey, fence: u64) {
-        if self.held.len() < HELD_MAX {
-            self.held.insert(key, fence);
         }
     }
 
@@ -434,7 +443,7 @@ pub(super) fn cancel(key: CallKey, fence: u64) -> Message {
     })
 }
 
-fn probe(key: CallKey, fence: u64) -> Message {
+pub(super) fn probe(key: CallKey, fence: u64) -> Message {
     let CallKey { session_id, call_id, attempt } = key;
     let (session_id, call_id) = (session_id.to_string(), call_id.to_string());
     Message::Probe(Probe { session_id, call_id, attempt, fence })

@@ -2,6 +2,7 @@
 //! this is.
 
 mod error;
+mod gate;
 mod json;
 mod sse;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
@@ -21,6 +22,9 @@ use crate::api::Api;
 use crate::convert::SessionQuery;
 use crate::status;
 use error::HttpError;
+use gate::speaks_grpc;
+
+pub(crate) use gate::{Gate, guard};
 
 /// What a browser is shown at the root, until the web UI comes.
 const ABOUT: &str = "\
@@ -63,11 +67,7 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
 /// Unknown paths: gRPC clients get a status that they understand, all others a line of text.
 async fn not_here(headers: HeaderMap, request: axum::extract::Request) -> Response {
     let path = request.uri().path().to_owned();
-    let is_grpc = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|it| it.to_str().ok())
-        .is_some_and(|it| it.starts_with("application/grpc"));
-    if is_grpc {
+    if speaks_grpc(&headers) {
         let text = format!("this server has no method {path}: grpcurl -plaintext HOST:PORT list");
         return Status::unimplemented(text).into_http();
     }

@@ -172,7 +172,7 @@ async fn a_restarted_server_adopts_the_call_and_hears_of_it_once() {
 }
 
 #[tokio::test]
-async fn a_report_that_was_acknowledged_but_not_durable_is_told_again() {
+async fn a_report_that_was_handed_over_but_is_not_durable_is_told_again() {
     let mut world = World::new(patient());
     let host = Host::start(&world.url(), "w", Gate::new());
     let running = world.run(request("a", 1)).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use stepwell_core::event::ToolOutcome;
 use stepwell_core::{Effect, JsonText, SessionId, ToolKind, ToolSpec};
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::tools::OutputSink;
-use stepwell_ports::{ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
+use stepwell_ports::tools::{OutputSink, Receipt};
+use stepwell_ports::{Store, ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
 use stepwell_proto::v1::worker_service_client::WorkerServiceClient;
 use stepwell_proto::v1::{
     AttachRequest, AttachResponse, Call, CallReport, Credit, Heartbeat, HeldCall, Hello,
@@ -102,21 +102,38 @@ impl World {
         self.run_on(slot, request)
     }
 
+    /// What comes is written down.
     pub(crate) fn run_on(&self, slot: ToolSlot, request: ToolRequest) -> Running {
+        self.run_and_say(slot, request, Some(Receipt::Durable))
+    }
+
+    /// What comes is written down or not, or that is not known yet.
+    pub(crate) fn run_and_say(
+        &self,
+        slot: ToolSlot,
+        request: ToolRequest,
+        receipt: Option<Receipt>,
+    ) -> Running {
         let gateway = self.gateway.clone();
         let label = slot.worker.clone();
-        Running::new(
-            label,
-            |sink, cancel| async move { gateway.run(slot, request, sink, cancel).await },
-        )
+        Running::new(label.clone(), |sink, cancel| async move {
+            let report = gateway.run(slot, request.clone(), sink, cancel).await;
+            if let Some(receipt) = receipt {
+                gateway.settled(&label, &request, receipt);
+            }
+            report
+        })
     }
 
     /// The engine asks what became of a call.
     pub(crate) fn probe(&self, label: &str, request: ToolRequest) -> Running {
         let (gateway, worker) = (self.gateway.clone(), label.to_owned());
         Running::new(label.to_owned(), |sink, cancel| async move {
-            match gateway.probe(&worker, request, sink, cancel).await {
-                ToolProbe::Report(report) => report,
+            match gateway.probe(&worker, request.clone(), sink, cancel).await {
+                ToolProbe::Report(report) => {
+                    gateway.settled(&worker, &request, Receipt::Durable);
+                    report
+                }
                 ToolProbe::NeverStarted => never_started(),
             }
         })
@@ -133,8 +150,9 @@ impl World {
     }
 }
 
-fn start(
-    store: &Arc<MemoryStore>,
+/// A server process on `store`: its gateway, its address, its threads.
+pub(crate) fn start(
+    store: &Arc<impl Store>,
     address: SocketAddr,
     options: GatewayOptions,
 ) -> (WorkerGateway, SocketAddr, Runtime) {

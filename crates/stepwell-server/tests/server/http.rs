@@ -51,7 +51,7 @@ pub(crate) async fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)
 
 /// The same on a connection that is there.
 pub(crate) async fn get_on(mut stream: TcpStream, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut lines = vec![format!("GET {path} HTTP/1.0"), "host: stepwell".to_owned()];
+    let mut lines = vec![format!("GET {path} HTTP/1.0"), "host: localhost".to_owned()];
     lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     let request = format!("{}\r\n\r\n", lines.join("\r\n"));
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -56,6 +56,7 @@ macro_rules! pass {
 
 pass! {
     fn create(new: NewSession) -> Result<Created, AppendError>;
+    fn keyed(client_key: &str) -> Result<Option<Keyed>, StoreError>;
     fn append(claim: Claim, append: Append) -> Result<Seq, AppendError>;
     fn claim(session_id: SessionId, owner: &str) -> Result<Claim, AppendError>;
     fn claim_due(owner: &str, live_owners: &[String], now: TimestampMs, limit: usize) -> Result<Vec<Claim>, StoreError>;

@@ -3,6 +3,7 @@
 
 mod agents;
 mod approvals;
+mod gate;
 mod http;
 mod interposed;
 mod sessions;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use stepwell_ports::Store as _;
 use stepwell_ports::memory::MemoryStore;
 use stepwell_proto::v1;
 use stepwell_proto::v1::SessionStatus;
@@ -70,6 +71,52 @@ async fn the_same_key_gives_the_same_session_and_another_request_is_told() {
     let error = client.create_session(other).await.unwrap_err();
     assert_eq!(error.code(), Code::AlreadyExists);
     assert!(error.message().contains(&id), "{error}");
+    world.stop().await;
+}
+
+/// A client that got no answer asks again, and by then the agent may be another one.
+#[tokio::test]
+async fn a_key_that_was_used_needs_no_agent_any_more() {
+    let world = World::new(&[Turn::Say(&["Done."])]).await;
+    world.register_ship().await;
+    let mut client = world.sessions().await;
+    let first = client.create_session(create(SHIPPER, "k")).await.unwrap().into_inner();
+    world.unregister_ship().await;
+    let refused = client.create_session(create(SHIPPER, "")).await.unwrap_err();
+    expect(&refused, Code::InvalidArgument, "`ship`");
+    let again = client.create_session(create(SHIPPER, "k")).await.unwrap().into_inner();
+    let id = first.session.unwrap().session_id;
+    assert_eq!((again.created, again.session.unwrap().session_id), (false, id.clone()));
+    let mut other = create(SHIPPER, "k");
+    other.task = "Something else.".into();
+    let error = client.create_session(other).await.unwrap_err();
+    expect(&error, Code::AlreadyExists, &id);
+    world.stop().await;
+}
+
+/// Whoever only looks changes nothing; whoever wants the session to move finds it put away.
+#[tokio::test]
+async fn a_read_of_a_damaged_session_says_so_and_writes_nothing() {
+    let store = Arc::new(MemoryStore::new());
+    let session_id = messages(&store, [9; 16], 3).await;
+    let world = World::over(store.clone(), &[], ServerOptions::default()).await;
+    let before = store.session(session_id).await.unwrap();
+    let mut client = world.sessions().await;
+    let id = session_id.to_string();
+    let get = v1::GetSessionRequest { session_id: id.clone() };
+    let shown = client.get_session(get).await.unwrap().into_inner().session.unwrap();
+    assert!(shown.explain.contains("its history cannot be read: event 1"), "{}", shown.explain);
+    let decide = v1::DecideApprovalRequest {
+        approval_id: format!("{id}.2"),
+        decision: v1::ApprovalDecision::Approve.into(),
+        decided_by: "ann".into(),
+        ..Default::default()
+    };
+    assert_eq!(store.session(session_id).await.unwrap(), before, "a read writes nothing");
+    let error = world.approvals().await.decide_approval(decide).await.unwrap_err();
+    assert!(error.message().contains("quarantined"), "{error}");
+    let after = store.session(session_id).await.unwrap().unwrap();
+    assert_eq!(after.row.status, stepwell_core::Status::Quarantined);
     world.stop().await;
 }
 

@@ -213,9 +213,18 @@ impl World {
             timeout_ms: 60_000,
             kind: ToolKind::Worker,
         };
+        self.put_ship(&serde_json::to_string(&spec).unwrap()).await;
+    }
+
+    /// Makes `ship` a tool that this release cannot read.
+    pub(crate) async fn unregister_ship(&self) {
+        self.put_ship("{}").await;
+    }
+
+    async fn put_ship(&self, spec: &str) {
         let record = ToolRecord {
             name: "ship".into(),
-            spec: serde_json::to_string(&spec).unwrap(),
+            spec: spec.into(),
             worker: "w".into(),
             seen_at: TimestampMs(1),
         };

@@ -1,8 +1,9 @@
 //! Reads of one session: its row, its events, its cached state; and payloads.
 
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use stepwell_core::{Fence, Seq, SessionId};
 use stepwell_ports::memory::page_rows;
+use stepwell_ports::store::Keyed;
 use stepwell_ports::{EventPage, SessionInfo, StoredEvent};
 
 use super::ReadError;
@@ -30,6 +31,19 @@ pub(crate) fn session(
         })
         .optional()?;
     Ok(found)
+}
+
+/// What a client's key was used for. Also for the writer, which must see its own uncommitted writes.
+pub(crate) fn keyed(conn: &Connection, client_key: &str) -> rusqlite::Result<Option<Keyed>> {
+    conn.prepare_cached(
+        "SELECT sessions.session_id, client_keys.request_digest
+         FROM client_keys JOIN sessions ON sessions.key = client_keys.session
+         WHERE client_keys.client_key = ?1",
+    )?
+    .query_row([client_key], |row| {
+        Ok(Keyed { session_id: rows::session_id(row, 0)?, request_digest: row.get(1)? })
+    })
+    .optional()
 }
 
 /// Events after `after`, and the head. Says which event is missing, if one is.

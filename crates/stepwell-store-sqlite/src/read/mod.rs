@@ -15,7 +15,7 @@ use stepwell_ports::StoreError;
 use tokio::sync::Semaphore;
 
 pub(crate) use catalogue::{agent, agent_record, agents, nodes, tools};
-pub(crate) use events::{blob, events, session, snapshot};
+pub(crate) use events::{blob, events, keyed, session, snapshot};
 pub(crate) use lists::{approvals, sessions};
 pub(crate) use wake::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, due, next_wake};
 #[cfg(test)]

@@ -4,12 +4,12 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::memory::{Prepared, PreparedNew, page_rows};
-use stepwell_ports::store::Created;
+use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{AppendError, Claim, StoreError};
 
 use crate::blob::StoredBlob;
 use crate::error::About;
-use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED};
+use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, keyed};
 use crate::rows::{self, is_busy, labels_text, number, question_name, to_sql};
 
 /// An append with its payloads compressed.
@@ -53,9 +53,9 @@ pub(crate) fn create(
     blobs: &[StoredBlob],
 ) -> rusqlite::Result<Result<Created, AppendError>> {
     if let Some(client_key) = &new.client_key
-        && let Some((existing, digest)) = key_holder(conn, client_key)?
+        && let Some(Keyed { session_id: existing, request_digest }) = keyed(conn, client_key)?
     {
-        let is_same = digest == new.request_digest;
+        let is_same = request_digest == new.request_digest;
         return Ok(Ok(if is_same {
             Created::Existing(existing)
         } else {
@@ -76,19 +76,6 @@ pub(crate) fn create(
     }
     write_rest(conn, key, &new.first, blobs)?;
     Ok(Ok(Created::New(Claim { session_id, fence: Fence(1) })))
-}
-
-fn key_holder(
-    conn: &Connection,
-    client_key: &str,
-) -> rusqlite::Result<Option<(SessionId, String)>> {
-    conn.prepare_cached(
-        "SELECT sessions.session_id, client_keys.request_digest
-         FROM client_keys JOIN sessions ON sessions.key = client_keys.session
-         WHERE client_keys.client_key = ?1",
-    )?
-    .query_row([client_key], |row| Ok((rows::session_id(row, 0)?, row.get(1)?)))
-    .optional()
 }
 
 /// Appends to a session, or refuses before anything is written.

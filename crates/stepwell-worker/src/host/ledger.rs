@@ -1,8 +1,11 @@
 //! What this process knows about calls: which run, how others ended, which it ever started.
 //!
-//! A report is kept until the server has acknowledged it, and for some minutes longer: the server
-//! acknowledges a moment before the report is durable, and asks again should it die in between.
-//! Everything has a bound; what is thrown away first is the oldest that was acknowledged.
+//! A report is kept until the server has acknowledged it, which means that it is durable, or that nobody
+//! wants it. It is kept for some minutes longer for a server that was set back to an older state of its
+//! store and asks again. Everything has a bound. What is thrown away first is the oldest that was
+//! acknowledged; a report without an acknowledgement goes only when there is nothing else to throw
+//! away, and not in silence. An ended call holds no place, acknowledged or not, so a server that never
+//! acknowledges costs memory up to the bound and no work.
 //!
 //! Invariant: a call that was ever started here is never started again by this process.
 
@@ -15,15 +18,15 @@ use stepwell_proto::v1::HeldCall;
 use stepwell_proto::v1::call_report::Outcome;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-/// Reports that are kept.
+/// Reports that are kept, acknowledged or not. With the calls that run, they fit into one hello.
 const REPORTS_MAX: usize = 512;
-/// Bytes of all kept reports together.
+/// Bytes of all kept reports together: thirty that are as large as a shell's output can be. The
+/// last report is kept whatever its size.
 const REPORT_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// How long an acknowledged report is kept: far longer than a server takes to start again.
 const ACKNOWLEDGED_KEPT: Duration = Duration::from_secs(10 * 60);
-/// How long a report waits for a server that is away.
-const UNACKNOWLEDGED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Calls whose start is remembered, as hashes. Of older ones the process does not say that they
 /// never began. Two calls with one hash: the second is refused, which is the safe side.
 const STARTED_KEPT: usize = 100_000;
@@ -233,6 +236,11 @@ impl Ledger {
         })
     }
 
+    /// How many reports the server may not have.
+    pub(super) fn unacknowledged_count(&self) -> usize {
+        self.ended.iter().filter(|key| self.is_unacknowledged(key)).count()
+    }
+
     /// Ended calls whose report the server may not have, in the order of their ends.
     pub(super) fn unacknowledged(&self) -> Vec<Key> {
         self.ended.iter().filter(|key| self.is_unacknowledged(key)).cloned().collect()
@@ -246,8 +254,7 @@ impl Ledger {
     pub(super) fn prune(&mut self, now: Instant) {
         let is_old = |key: &Key| match self.entries.get(key) {
             Some(Entry::Ended { is_acknowledged, ended_at, .. }) => {
-                let kept = if *is_acknowledged { ACKNOWLEDGED_KEPT } else { UNACKNOWLEDGED_KEPT };
-                now.saturating_duration_since(*ended_at) >= kept
+                *is_acknowledged && now.saturating_duration_since(*ended_at) >= ACKNOWLEDGED_KEPT
             }
             Some(Entry::Running { .. }) | None => true,
         };
@@ -263,6 +270,13 @@ impl Ledger {
             };
             if self.ended.len() <= 1 {
                 return;
+            }
+            if self.is_unacknowledged(&key) {
+                warn!(
+                    session = key.session_id,
+                    call = key.call_id,
+                    "a report that no server has acknowledged is thrown away: too many wait"
+                );
             }
             self.forget(&key);
         }
@@ -325,6 +339,21 @@ mod tests {
     }
 
     #[test]
+    fn reports_that_nobody_acknowledges_are_bounded_and_hold_no_place() {
+        let mut ledger = Ledger::default();
+        let now = Instant::now();
+        for number in 0..2 * REPORTS_MAX {
+            ledger.begin(key(number), 10);
+            ledger.end(key(number), report(1), now);
+        }
+        assert_eq!(ledger.unacknowledged_count(), REPORTS_MAX);
+        assert_eq!(ledger.held().len(), REPORTS_MAX);
+        assert!(ledger.report(&key(REPORTS_MAX - 1)).is_none(), "the oldest went");
+        assert!(ledger.report(&key(REPORTS_MAX)).is_some());
+        assert_eq!(ledger.running(), 0);
+    }
+
+    #[test]
     fn acknowledged_reports_go_first_and_the_last_one_stays() {
         let mut ledger = Ledger::default();
         let now = Instant::now();
@@ -343,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn old_reports_go() {
+    fn old_reports_go_once_they_are_acknowledged() {
         let mut ledger = Ledger::default();
         let now = Instant::now();
         for number in 0..2 {
@@ -353,8 +382,8 @@ mod tests {
         ledger.acknowledge("s", "1.1", 11);
         ledger.prune(now + ACKNOWLEDGED_KEPT);
         assert!(ledger.report(&key(0)).is_some() && ledger.report(&key(1)).is_none());
-        ledger.prune(now + UNACKNOWLEDGED_KEPT);
-        assert!(ledger.report(&key(0)).is_none());
+        ledger.prune(now + 1_000 * ACKNOWLEDGED_KEPT);
+        assert!(ledger.report(&key(0)).is_some(), "no server has it yet");
     }
 
     #[test]

@@ -115,7 +115,10 @@ impl WorkerHost {
                 (is_quiet, name_taken_since) = (false, None);
             }
             match end {
-                End::Done => return Ok(()),
+                End::Done => {
+                    note_what_is_left(&desk);
+                    return Ok(());
+                }
                 End::Refused(status) => {
                     stop(&mut desk).await;
                     let reason = status.message().to_owned();
@@ -134,9 +137,20 @@ impl WorkerHost {
             }
             match tend(&mut desk, &shutdown, sleep(backoff.next())).await {
                 Tended::Ready(()) => {}
-                Tended::Done => return Ok(()),
+                Tended::Done => {
+                    note_what_is_left(&desk);
+                    return Ok(());
+                }
             }
         }
+    }
+}
+
+/// A host that leaves takes what no server acknowledged with it.
+fn note_what_is_left(desk: &Desk) {
+    let reports = desk.ledger.unacknowledged_count();
+    if reports > 0 {
+        warn!(reports, "this worker leaves with reports that no server has acknowledged");
     }
 }
 

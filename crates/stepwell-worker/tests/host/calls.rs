@@ -151,6 +151,24 @@ async fn what_was_not_acknowledged_is_repeated_after_a_break() {
 }
 
 #[tokio::test]
+async fn a_server_that_never_acknowledges_gets_places_all_the_same() {
+    let (mut server, mut stream, host) = connected(Gate::new()).await;
+    for step in 1..=10 {
+        stream.call(call(step, u64::from(step))).await;
+        began(&mut stream, step, u64::from(step)).await;
+        host.gate.release();
+        assert_said(&stream.report().await, Outcome::Ok, u64::from(step), "done ");
+        assert_eq!(stream.credit().await, 1);
+    }
+    // All of them are still there.
+    stream.end_with(tonic::Status::unavailable("a break")).await;
+    let mut stream = server.welcomed().await;
+    for step in 1..=10 {
+        assert_said(&stream.report().await, Outcome::Ok, step, "done ");
+    }
+}
+
+#[tokio::test]
 async fn a_report_is_cut_to_what_the_server_takes() {
     let mut server = ScriptedServer::start().await;
     let host = Host::start(&server.url(), Gate::saying("x".repeat(100_000)));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use stepwell_tests::{Cli, MockModel, get, until_caught};
+use stepwell_tests::{Cli, MockModel, get};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 #[tokio::test]
@@ -33,7 +33,6 @@ async fn mock_model_says_in_words_what_it_is_and_ends_with_0_on_sigterm() -> Res
     let line = lines.next_line().await?.context("it says nothing")?;
     ensure!(line.contains("not a real one") && line.contains("/v1"), "{line}");
     let pid = i32::try_from(child.id().context("it ended")?)?;
-    until_caught(pid, Signal::SIGTERM).await?;
     kill(Pid::from_raw(pid), Signal::SIGTERM)?;
     let status = child.wait().await?;
     ensure!(status.code() == Some(0), "{status}");

@@ -167,7 +167,7 @@ async fn tree_draws_the_spans_of_a_session() -> Result<()> {
     ensure!(spans[0]["parent_id"] == "" && spans[0]["depth"] == 0, "{}", spans[0]);
     let human = cli.run(&["tree", &session_id]).await?;
     human.expect(0)?;
-    for words in ["step 1", "step 2", "model call mock", "tool call look"] {
+    for words in ["step 1", "step 2", "model call mock", "tool call look 1.1 ok"] {
         ensure!(human.stdout.contains(words), "{words}");
     }
     Ok(())

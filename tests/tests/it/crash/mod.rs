@@ -18,7 +18,7 @@ use futures_util::{StreamExt as _, stream};
 use stepwell_core::event::EventKind;
 use stepwell_tests::Ev;
 
-use self::normal::{LATE, check_starts, normal};
+use self::normal::{check_starts, normal};
 use self::play::{Kill, Played, play};
 use self::stories::Story;
 
@@ -97,11 +97,7 @@ async fn check_run(story: &Story, kill: Kill, reference: &Played) -> Result<bool
     let what = format!("{}, {kill}", story.name);
     let played = play(story, Some(kill)).await.with_context(|| what.clone())?;
     let checked = check_starts(&played).and_then(|()| {
-        let (mut expected, found) = (normal(&reference.events)?, normal(&played.events)?);
-        if !found.iter().any(|it| it.ends_with(LATE)) {
-            // Was waited for where it had to come.
-            expected.retain(|it| !it.ends_with(LATE));
-        }
+        let (expected, found) = (normal(&reference.events)?, normal(&played.events)?);
         match expected.iter().zip(&found).position(|(left, right)| left != right) {
             None if expected.len() == found.len() => Ok(()),
             place => {

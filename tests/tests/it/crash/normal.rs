@@ -9,9 +9,6 @@ use stepwell_tests::Ev;
 
 use super::play::Played;
 
-/// How a report after the end is told.
-pub(super) const LATE: &str = "reported late";
-
 /// What the log says, one text for each thing, those of a step in a fixed order: calls that run side by
 /// side end in any order.
 ///
@@ -69,7 +66,7 @@ fn said_by(event: &Ev, is_cancelled: bool) -> Option<String> {
         }
         // What becomes of calls after a cancel depends on how fast they stop.
         "tool_finished" if is_cancelled => return None,
-        "tool_finished" if event.body["late"] == true => format!("{call} {LATE}"),
+        "tool_finished" if event.body["late"] == true => format!("{call} reported late"),
         "tool_finished" => {
             format!("{call} gave {} {:?}", event.text("outcome"), event.text("output"))
         }

@@ -67,8 +67,6 @@ struct Play<'a> {
     events: Vec<Ev>,
     /// What the server said yes to, and was not seen in the log yet.
     told: Option<Act>,
-    /// The call's report after the end may be missing: it was acknowledged and not yet durable.
-    may_miss_late: bool,
 }
 
 enum Stop {
@@ -89,15 +87,13 @@ async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
     let stage = Stage::counting(story.script).await?;
     let session_id = stage.api.create("Live a whole life.", &story.agent).await?;
     let events = Vec::new();
-    let mut play = Play { story, stage, session_id, events, told: None, may_miss_late: false };
+    let mut play = Play { story, stage, session_id, events, told: None };
     let mut head_at_kill = None;
     if let Some(kill) = kill {
         play.drive(&Stop::After(kill.after)).await?;
         play.stage.server.kill().await?;
         let left = look(play.stage.server.data())?;
         head_at_kill = Some(left.head(&play.session_id)?);
-        play.may_miss_late =
-            left.kinds(&play.session_id)?.iter().any(|it| it == "session_finished");
         if kill.with_worker {
             play.stage.worker()?.kill().await?;
             play.stage.worker()?.start_again()?;
@@ -106,10 +102,7 @@ async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
         play.check_nothing_is_lost().await?;
     }
     let mut driven = play.drive(&Stop::AtEnd).await;
-    // A known gap (docs/promises.md): a call that may be repeated is not bound to its worker in the
-    // log. When the server dies and its session is cancelled before the worker is asked again, nobody
-    // tells the worker to stop.
-    if driven.is_ok() && kill.is_none() {
+    if driven.is_ok() {
         driven = play.nothing_runs_on().await;
     }
     let starts = play.stage.ledger()?.starts()?;
@@ -153,7 +146,7 @@ impl Play<'_> {
     fn is_over(&self) -> bool {
         let is_finished = self.events.iter().any(|it| it.kind == "session_finished");
         let is_late = self.events.last().is_some_and(|it| it.body["late"] == true);
-        is_finished && (is_late || !self.story.ends_late || self.may_miss_late)
+        is_finished && (is_late || !self.story.ends_late)
     }
 
     /// Follows the log and does what the person does.
