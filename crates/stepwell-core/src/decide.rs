@@ -247,9 +247,10 @@ pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<De
     if !draft.events.is_empty() {
         draft.follow()?;
     }
-    let before: BTreeSet<Command> = pending(state).into_iter().collect();
+    let mut before = pending(state);
+    before.sort_unstable();
     let mut commands = pending(&draft.state);
-    commands.retain(|command| !before.contains(command));
+    commands.retain(|command| before.binary_search(command).is_err());
     Ok(Decision { events: draft.events, commands, state: draft.state })
 }
 

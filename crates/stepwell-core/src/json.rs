@@ -241,26 +241,41 @@ fn write_number(digits: &str, out: &mut String) {
 
 /// Appends `text` as a JSON string, escaped as RFC 8785 and `serde_json` both do it.
 pub fn write_string(text: &str, out: &mut String) {
+    out.reserve(text.len() + 2);
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control < ' ' => {
-                out.push_str("\\u00");
-                for digit in [u32::from(control) >> 4, u32::from(control) & 0xf] {
-                    out.push(char::from_digit(digit, 16).unwrap_or('0'));
-                }
+    let mut rest = text;
+    // All that is escaped is ASCII, so a cut there never splits a character.
+    while let Some(at) = rest.bytes().position(is_escaped) {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        let (escaped, after) = from.split_at(1);
+        escaped.chars().for_each(|character| push_escaped(character, out));
+        rest = after;
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+fn is_escaped(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+fn push_escaped(character: char, out: &mut String) {
+    match character {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        control => {
+            out.push_str("\\u00");
+            for digit in [u32::from(control) >> 4, u32::from(control) & 0xf] {
+                out.push(char::from_digit(digit, 16).unwrap_or('0'));
             }
-            other => out.push(other),
         }
     }
-    out.push('"');
 }
 
 /// BLAKE3 of the exact action: tool name and canonical arguments. 64 hex digits.

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 
 use super::{call_mut, observation_limit, settle, whole};
 use crate::event::{
@@ -10,7 +11,7 @@ use crate::event::{
 };
 use crate::ids::ApprovalId;
 use crate::state::{Approval, CallStatus, ClosedApproval, SessionState};
-use crate::text::shorten;
+use crate::text::{Text, shorten};
 
 pub(super) fn approval_requested(
     state: &mut SessionState,
@@ -76,11 +77,11 @@ pub(super) fn approval_decided(
         }
         ApprovalDecision::Happened => {
             let output = output.unwrap_or_default();
-            settle(state, it.call_id, &shorten(&output, limit))?;
+            settle(state, it.call_id, Text::from(shorten(&output, limit)))?;
         }
         ApprovalDecision::Failed => {
             let reason = if it.reason.is_empty() { OUTCOME_FAILED } else { &it.reason };
-            settle(state, it.call_id, &format!("Error: {reason}"))?;
+            settle(state, it.call_id, Text::from(format!("Error: {reason}")))?;
         }
     }
     if it.decision == ApprovalDecision::ApproveForSession {
@@ -123,7 +124,7 @@ pub(super) fn close_approval(
 ) {
     state.approvals.remove(&approval_id);
     state.timers.remove(&Timer::ApprovalExpiry(approval_id));
-    state.closed_approvals.insert(approval_id, closed);
+    Arc::make_mut(&mut state.closed_approvals).insert(approval_id, closed);
 }
 
 /// The worker's own report answers the question that a person was asked.
