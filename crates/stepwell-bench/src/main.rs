@@ -11,8 +11,13 @@ mod workload;
 mod world;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use crate::report::Measure;
+
+/// The allocator of the `stepwell` binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures the engine beside the limit of bare SQLite on the same disk in the same run.
 #[derive(Parser)]

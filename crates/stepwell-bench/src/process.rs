@@ -230,7 +230,7 @@ pub(crate) fn waiting(bench: &Bench, _runtime: &Runtime) -> anyhow::Result<Vec<M
 
 async fn child_first(folder: &Path) -> anyhow::Result<()> {
     let world = start_world(folder, STEPS)?;
-    world.run_one(&agent(Effect::Read, STEPS)).await?;
+    world.run_one(&agent(Effect::Read, STEPS), STEPS).await?;
     say("done");
     world.stop().await;
     Ok(())

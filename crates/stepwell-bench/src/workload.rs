@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
@@ -38,6 +38,10 @@ fn words(bytes: usize, salt: u64) -> String {
     text.truncate(bytes);
     text
 }
+
+/// What the stubs say, made once: making it is no part of what is measured.
+static REPLY: LazyLock<String> = LazyLock::new(|| words(REPLY_BYTES, 3));
+static RESULT: LazyLock<String> = LazyLock::new(|| words(RESULT_BYTES, 4));
 
 /// What the model says in a step.
 pub(crate) fn reply_text() -> String {
@@ -102,7 +106,7 @@ impl ModelPort for StubModel {
             arguments: format!("{{\"item\":{}}}", request.step),
         };
         Ok(ModelAnswer {
-            content: if is_last { "Done.".to_string() } else { words(REPLY_BYTES, 3) },
+            content: if is_last { "Done.".to_string() } else { REPLY.clone() },
             reasoning: String::new(),
             tool_calls: if is_last { Vec::new() } else { vec![call] },
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
@@ -161,7 +165,7 @@ impl ToolGateway for StubTools {
         }
         ToolReport::Finished {
             outcome: ToolOutcome::Ok,
-            output: words(RESULT_BYTES, 4),
+            output: RESULT.clone(),
             full_output: None,
             duration_ms: 0,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use stepwell_core::{Actor, Agent, SessionId, Status, Text};
+use stepwell_core::{Actor, Agent, Seq, SessionId, Status, Text};
 use stepwell_ports::{ModelPort, ToolGateway};
 use stepwell_runtime::system::{SystemClock, SystemRandom, random_bytes};
 use stepwell_runtime::{CreateSession, Engine, EngineOptions, Ports};
@@ -21,6 +21,14 @@ pub(crate) struct World {
     pub(crate) tools: Arc<StubTools>,
     shutdown: CancellationToken,
     running: JoinSet<()>,
+}
+
+/// How long a session may be silent before somebody looks whether it ended in another way.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Seq of the last event: one creates, four a step, and the answer is three.
+fn head_at_end(steps: u32) -> Seq {
+    Seq(1 + 4 * u64::from(steps) + 3)
 }
 
 impl World {
@@ -71,14 +79,16 @@ impl World {
         Ok(self.engine.create(create).await?.session_id)
     }
 
-    /// Runs one session to its end.
-    pub(crate) async fn run_one(&self, agent: &Agent) -> anyhow::Result<()> {
+    /// Runs one session of `steps` steps to its end.
+    pub(crate) async fn run_one(&self, agent: &Agent, steps: u32) -> anyhow::Result<()> {
         let session_id = self.create(agent).await?;
-        self.finished(session_id).await
+        self.finished(session_id, steps).await
     }
 
-    /// Waits until a session has ended.
-    pub(crate) async fn finished(&self, session_id: SessionId) -> anyhow::Result<()> {
+    /// Waits until a session of `steps` steps has ended. Reads the store only when it must have, so
+    /// that the watching is no part of what is measured.
+    pub(crate) async fn finished(&self, session_id: SessionId, steps: u32) -> anyhow::Result<()> {
+        let last = head_at_end(steps);
         let mut subscription = self.engine.subscribe(session_id);
         loop {
             let info = self.engine.store().session(session_id).await?;
@@ -87,14 +97,17 @@ impl World {
                 anyhow::ensure!(status == Status::Completed, "a session ended as {status:?}");
                 return Ok(());
             }
-            subscription.head.changed().await?;
+            let ended = subscription.head.wait_for(|head| *head >= last);
+            if let Ok(waited) = tokio::time::timeout(LOOK_AGAIN, ended).await {
+                waited?;
+            }
         }
     }
 
-    /// Runs `count` sessions, `at_once` at a time.
+    /// Runs `count` sessions of `steps` steps, `at_once` at a time.
     pub(crate) async fn run_many(
         &self,
-        agent: &Agent,
+        (agent, steps): (&Agent, u32),
         count: usize,
         at_once: usize,
     ) -> anyhow::Result<()> {
@@ -104,7 +117,7 @@ impl World {
             while left > 0 && running.len() < at_once {
                 left -= 1;
                 let (world, agent) = (self.share(), agent.clone());
-                running.spawn(async move { world.run_one(&agent).await });
+                running.spawn(async move { world.run_one(&agent, steps).await });
             }
             match running.join_next().await {
                 Some(result) => result??,

@@ -5,6 +5,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
@@ -184,11 +185,16 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;
     state.calls.clear();
-    let cut_off = it.finish_reason == FinishReason::Length;
     for (i, call) in it.tool_calls.iter().enumerate() {
-        // The output limit cuts the last call; what is left of it must never run.
-        let is_cut = cut_off && i + 1 == it.tool_calls.len();
-        let problem = if is_cut { Some(CUT_OFF.to_string()) } else { call.problem.clone() };
+        let problem = match it.finish_reason {
+            // The output limit cuts the last call; what is left of it must never run.
+            FinishReason::Length if i + 1 == it.tool_calls.len() => Some(CUT_OFF.to_string()),
+            // Nobody knows what the filter took out, or from which call.
+            FinishReason::ContentFilter => Some(FILTERED.to_string()),
+            FinishReason::Length | FinishReason::Stop | FinishReason::ToolCalls => {
+                call.problem.clone()
+            }
+        };
         let entry = Call {
             wire_id: call.wire_id.clone(),
             tool: call.name.clone(),
@@ -212,6 +218,10 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
 /// What the model is told of a call that its output limit cut off.
 pub(crate) const CUT_OFF: &str = "the output limit (max_tokens) cut this call off in the middle, so it was not \
     run; make a shorter call, or split the work into several calls";
+
+/// What the model is told of a call in a reply that the server's content filter stopped.
+pub(crate) const FILTERED: &str = "the model server's content filter stopped this reply in the middle, so none of \
+    its calls was run; say it in another way";
 
 fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String> {
     expect_thinking(state, it.step, it.attempt)?;
@@ -291,12 +301,13 @@ fn finished(state: &mut SessionState, event: &Event, it: &ToolFinished) -> Resul
         return Err(format!("call {} attempt {} does not run", it.call_id, it.attempt));
     }
     let text = match it.outcome {
-        ToolOutcome::Ok => shorten(output, limit),
-        ToolOutcome::Error => format!("Error: {}", shorten(output, limit)),
+        ToolOutcome::Ok if output.len() <= limit => it.output.clone(),
+        ToolOutcome::Ok => Text::from(shorten(output, limit)),
+        ToolOutcome::Error => Text::from(format!("Error: {}", shorten(output, limit))),
     };
     state.timers.remove(&Timer::ToolRetry(it.call_id));
     answer_question(state, event, it);
-    settle(state, it.call_id, &text)
+    settle(state, it.call_id, text)
 }
 
 /// Scheduled, dispatched, or thought lost while it was not.
@@ -319,7 +330,7 @@ fn lost(state: &mut SessionState, it: &ToolLost) -> Result<(), String> {
     }
     if is_cancelled {
         state.given_up.insert(it.call_id, it.attempt);
-        return settle(state, it.call_id, &format!("Error: {}", it.reason));
+        return settle(state, it.call_id, Text::from(format!("Error: {}", it.reason)));
     }
     call.status = CallStatus::Lost { reason: it.reason.clone(), never_started: it.never_started };
     Ok(())
@@ -334,11 +345,11 @@ fn refused(state: &mut SessionState, it: &ToolRefused) -> Result<(), String> {
     if !open {
         return Err(format!("call {} cannot be refused", it.call_id));
     }
-    settle(state, it.call_id, &format!("Not run: {}", it.message))
+    settle(state, it.call_id, Text::from(format!("Not run: {}", it.message)))
 }
 
 fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String> {
-    let content = whole(&it.content)?.to_string();
+    whole(&it.content)?;
     if let Some(key) = it.client_key.as_ref().filter(|key| state.message_keys.contains(*key)) {
         return Err(format!("the message {key} was taken before"));
     }
@@ -347,12 +358,14 @@ fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String>
     {
         return Err(format!("call {call_id} awaits no answer"));
     }
-    state.message_keys.extend(it.client_key.clone());
+    if let Some(key) = &it.client_key {
+        Arc::make_mut(&mut state.message_keys).insert(key.clone());
+    }
     if let Some(call_id) = it.answers {
         forget_actions(state);
-        return settle(state, call_id, &content);
+        return settle(state, call_id, it.content.clone());
     }
-    state.inbox.push(it.clone());
+    Arc::make_mut(&mut state.inbox).push(it.clone());
     match state.phase {
         Phase::Listening => {
             show_inbox(state)?;
@@ -397,7 +410,7 @@ fn timer_fired(state: &mut SessionState, event: &Event, it: &TimerFired) -> Resu
     }
     match it.timer {
         Timer::ToolRetry(call_id) => call_mut(state, call_id)?.status = CallStatus::Approved,
-        Timer::Sleep(call_id) => settle(state, call_id, "The time is over.")?,
+        Timer::Sleep(call_id) => settle(state, call_id, Text::from("The time is over."))?,
         Timer::ApprovalExpiry(approval_id) => {
             let call_id = state.approvals.get(&approval_id).map(|approval| approval.call_id);
             let call_id = call_id.ok_or_else(|| format!("approval {approval_id} is not open"))?;
@@ -420,15 +433,17 @@ fn timer_fired(state: &mut SessionState, event: &Event, it: &TimerFired) -> Resu
 }
 
 /// Gives a call its observation, and closes the step when it was the last open one.
-fn settle(state: &mut SessionState, call_id: CallId, text: &str) -> Result<(), String> {
+fn settle(state: &mut SessionState, call_id: CallId, text: Text) -> Result<(), String> {
     let call = call_mut(state, call_id)?;
     let observation = match &call.edited {
-        Some(edited) => {
-            format!("(A reviewer changed the arguments to {}.)\n{text}", edited.as_str())
-        }
-        None => text.to_string(),
+        Some(edited) => Text::from(format!(
+            "(A reviewer changed the arguments to {}.)\n{}",
+            edited.as_str(),
+            text.preview()
+        )),
+        None => text,
     };
-    call.status = CallStatus::Settled { observation: Text::from(observation) };
+    call.status = CallStatus::Settled { observation };
     close_step_if_done(state)
 }
 
@@ -451,7 +466,7 @@ fn close_step_if_done(state: &mut SessionState) -> Result<(), String> {
 /// Moves what people said into the prompt; says whether there was something.
 fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     let inbox = core::mem::take(&mut state.inbox);
-    for message in &inbox {
+    for message in &*inbox {
         state.prompt.push_user(whole(&message.content)?);
     }
     if !inbox.is_empty() {
@@ -487,7 +502,7 @@ fn end(state: &mut SessionState) {
     }
     state.approvals.clear();
     state.timers.clear();
-    state.inbox.clear();
+    state.inbox = Arc::default();
 }
 
 fn call_mut(state: &mut SessionState, call_id: CallId) -> Result<&mut Call, String> {

@@ -156,6 +156,16 @@ pub enum Reject {
         /// The attempt.
         attempt: u32,
     },
+    /// A report on a call that another worker has.
+    #[error("call {call_id} attempt {attempt} runs on worker {worker}")]
+    OtherWorker {
+        /// The call.
+        call_id: CallId,
+        /// The attempt.
+        attempt: u32,
+        /// Who has it.
+        worker: String,
+    },
     /// A call may not start now.
     #[error("call {call_id} may not start: the session is paused or cancelled")]
     MayNotStart {
@@ -247,9 +257,10 @@ pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<De
     if !draft.events.is_empty() {
         draft.follow()?;
     }
-    let before: BTreeSet<Command> = pending(state).into_iter().collect();
+    let mut before = pending(state);
+    before.sort_unstable();
     let mut commands = pending(&draft.state);
-    commands.retain(|command| !before.contains(command));
+    commands.retain(|command| before.binary_search(command).is_err());
     Ok(Decision { events: draft.events, commands, state: draft.state })
 }
 
@@ -392,11 +403,13 @@ fn accept_report(
     worker: String,
 ) -> Result<Accepted, Reject> {
     let (call_id, attempt) = (report.call_id, report.attempt);
-    let runs = state
-        .calls
-        .get(&call_id)
-        .is_some_and(|call| call.attempt == attempt && is_running(&call.status))
-        && !is_unstarted(state, call_id);
+    let call = state.calls.get(&call_id).filter(|call| call.attempt == attempt);
+    if let Some(CallStatus::Dispatched { worker: holder }) = call.map(|call| &call.status)
+        && *holder != worker
+    {
+        return Err(Reject::OtherWorker { call_id, attempt, worker: holder.clone() });
+    }
+    let runs = call.is_some_and(|call| is_running(&call.status)) && !is_unstarted(state, call_id);
     report.late = !runs;
     if report.late && state.given_up.get(&call_id) != Some(&attempt) {
         return Err(Reject::NotRunning { call_id, attempt });

@@ -21,34 +21,45 @@ use crate::json::write_string;
 /// Closes the list of messages and the request.
 const CLOSING: &str = "]}";
 
-/// Segments are sealed at this size, so that cloning a prompt copies at most this many bytes.
-const SEGMENT_BYTES: usize = 16 * 1024;
-
-/// A request body that grows at its end. Cloning is cheap: sealed segments are shared.
+/// A request body that grows at its end. Cloning is O(1): what was written is shared.
 #[derive(Clone, Default)]
 pub struct Prompt {
-    sealed: Vec<Arc<str>>,
-    tail: String,
-    hasher: blake3::Hasher,
+    last: Option<Arc<Segment>>,
+    hasher: Arc<blake3::Hasher>,
     bytes: u64,
     messages: u32,
+    segments: usize,
+}
+
+/// A piece of the body, and all pieces before it.
+struct Segment {
+    text: String,
+    before: Option<Arc<Segment>>,
+}
+
+impl Drop for Segment {
+    /// One after the other: a long chain dropped by recursion would overflow the stack.
+    fn drop(&mut self) {
+        let mut next = self.before.take();
+        while let Some(mut segment) = next.and_then(Arc::into_inner) {
+            next = segment.before.take();
+        }
+    }
 }
 
 impl Prompt {
     /// The request of a new session: everything up to and with the system prompt and the task.
     pub fn new(agent: &Agent, task: &str) -> Self {
         let mut prompt = Self::default();
-        prompt.push(&head(agent));
+        prompt.push(head(agent));
         prompt.message("system", &agent.instructions);
         prompt.message("user", task);
-        prompt.seal_if_large();
         prompt
     }
 
     /// Adds a message of a person.
     pub fn push_user(&mut self, content: &str) {
         self.message("user", content);
-        self.seal_if_large();
     }
 
     /// Adds a reply of the model as it was given.
@@ -74,8 +85,7 @@ impl Prompt {
             text.push(']');
         }
         text.push('}');
-        self.push(&text);
-        self.seal_if_large();
+        self.push(text);
     }
 
     /// Adds what the model is shown of a tool call.
@@ -86,13 +96,12 @@ impl Prompt {
         text.push_str(",\"content\":");
         write_string(content, &mut text);
         text.push('}');
-        self.push(&text);
-        self.seal_if_large();
+        self.push(text);
     }
 
     /// BLAKE3 of the request body, 64 hex digits. O(1): the hash goes along with the growth.
     pub fn digest(&self) -> String {
-        let mut hasher = self.hasher.clone();
+        let mut hasher = blake3::Hasher::clone(&self.hasher);
         hasher.update(CLOSING.as_bytes());
         hasher.finalize().to_hex().as_str().into()
     }
@@ -107,9 +116,16 @@ impl Prompt {
         self.messages
     }
 
-    /// The request body in pieces, to be sent one after the other.
+    /// The request body in pieces, to be sent one after the other. O(messages).
     pub fn body_segments(&self) -> impl Iterator<Item = &str> {
-        self.sealed.iter().map(|segment| &**segment).chain([self.tail.as_str(), CLOSING])
+        let mut pieces = Vec::with_capacity(self.segments + 1);
+        pieces.push(CLOSING);
+        let mut next = self.last.as_deref();
+        while let Some(segment) = next {
+            pieces.push(segment.text.as_str());
+            next = segment.before.as_deref();
+        }
+        pieces.into_iter().rev()
     }
 
     /// The request body in one piece. O(bytes).
@@ -118,7 +134,9 @@ impl Prompt {
     }
 
     fn open_text(&self) -> String {
-        self.sealed.iter().map(|segment| &**segment).chain([self.tail.as_str()]).collect()
+        let mut text = self.body();
+        text.truncate(text.len() - CLOSING.len());
+        text
     }
 
     fn opening(&mut self, role: &str) -> String {
@@ -135,19 +153,14 @@ impl Prompt {
         text.push_str(",\"content\":");
         write_string(content, &mut text);
         text.push('}');
-        self.push(&text);
+        self.push(text);
     }
 
-    fn push(&mut self, text: &str) {
-        self.tail.push_str(text);
-        self.hasher.update(text.as_bytes());
+    fn push(&mut self, text: String) {
+        Arc::make_mut(&mut self.hasher).update(text.as_bytes());
         self.bytes += text.len() as u64;
-    }
-
-    fn seal_if_large(&mut self) {
-        if self.tail.len() >= SEGMENT_BYTES {
-            self.sealed.push(Arc::from(core::mem::take(&mut self.tail)));
-        }
+        self.segments += 1;
+        self.last = Some(Arc::new(Segment { text, before: self.last.take() }));
     }
 }
 
@@ -213,9 +226,8 @@ impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (messages, text) = <(u32, String)>::deserialize(deserializer)?;
         let mut prompt = Self::default();
-        prompt.push(&text);
+        prompt.push(text);
         prompt.messages = messages;
-        prompt.seal_if_large();
         Ok(prompt)
     }
 }

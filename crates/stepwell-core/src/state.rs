@@ -43,17 +43,18 @@ pub struct SessionState {
     pub given_up: BTreeMap<CallId, u32>,
     /// Open approvals.
     pub approvals: BTreeMap<ApprovalId, Approval>,
-    /// Closed approvals, for a clear answer to a second decision.
-    pub closed_approvals: BTreeMap<ApprovalId, ClosedApproval>,
+    /// Closed approvals, for a clear answer to a second decision. Shared, like all that grows with the
+    /// session, so that a decision does not copy it.
+    pub closed_approvals: Arc<BTreeMap<ApprovalId, ClosedApproval>>,
     /// What the deciders of closed approvals brought along; nothing for those who brought nothing.
     #[serde(default)]
-    pub brought: BTreeMap<ApprovalId, Brought>,
+    pub brought: Arc<BTreeMap<ApprovalId, Brought>>,
     /// Tools that a person approved for the rest of the session.
     pub grants: BTreeSet<String>,
     /// Messages that the model has not been shown.
-    pub inbox: Vec<MessageReceived>,
+    pub inbox: Arc<Vec<MessageReceived>>,
     /// Keys of the messages that were taken.
-    pub message_keys: BTreeSet<String>,
+    pub message_keys: Arc<BTreeSet<String>>,
     /// Timers that are set.
     pub timers: BTreeMap<Timer, TimestampMs>,
     /// Who paused it and why.

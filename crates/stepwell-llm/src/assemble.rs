@@ -434,7 +434,7 @@ fn take_name(call: &mut WireToolCall, name: String) -> Result<(), Problem> {
 
 /// Whether nothing was asked yet: an empty piece, or a call that was cut off before its name.
 fn is_blank(call: &WireToolCall, finish_reason: FinishReason) -> bool {
-    let is_cut = finish_reason == FinishReason::Length;
+    let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
     call.name.is_empty() && (is_cut || (call.id.is_empty() && call.arguments.is_empty()))
 }
 

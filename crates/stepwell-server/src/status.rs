@@ -79,6 +79,7 @@ fn rejected(session_id: SessionId, reject: &Reject) -> Status {
         Reject::AlreadyExists
         | Reject::NotAsked { .. }
         | Reject::NotRunning { .. }
+        | Reject::OtherWorker { .. }
         | Reject::MayNotStart { .. }
         | Reject::WrongAnswer { .. }
         | Reject::ActionChanged { .. }

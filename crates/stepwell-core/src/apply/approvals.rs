@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 
 use super::{call_mut, observation_limit, settle, whole};
 use crate::event::{
@@ -10,7 +11,7 @@ use crate::event::{
 };
 use crate::ids::ApprovalId;
 use crate::state::{Approval, Brought, CallStatus, ClosedApproval, SessionState};
-use crate::text::shorten;
+use crate::text::{Text, shorten};
 
 pub(super) fn approval_requested(
     state: &mut SessionState,
@@ -76,16 +77,16 @@ pub(super) fn approval_decided(
         }
         ApprovalDecision::Happened => {
             let output = output.unwrap_or_default();
-            settle(state, it.call_id, &shorten(&output, limit))?;
+            settle(state, it.call_id, Text::from(shorten(&output, limit)))?;
         }
         ApprovalDecision::Failed => {
             let reason = if it.reason.is_empty() { OUTCOME_FAILED } else { &it.reason };
-            settle(state, it.call_id, &format!("Error: {reason}"))?;
+            settle(state, it.call_id, Text::from(format!("Error: {reason}")))?;
         }
     }
     let brought = Brought::of(it.arguments.as_ref(), it.output.as_ref());
     if brought != Brought::default() {
-        state.brought.insert(it.approval_id, brought);
+        Arc::make_mut(&mut state.brought).insert(it.approval_id, brought);
     }
     if it.decision == ApprovalDecision::ApproveForSession {
         state.grants.insert(tool);
@@ -127,7 +128,7 @@ pub(super) fn close_approval(
 ) {
     state.approvals.remove(&approval_id);
     state.timers.remove(&Timer::ApprovalExpiry(approval_id));
-    state.closed_approvals.insert(approval_id, closed);
+    Arc::make_mut(&mut state.closed_approvals).insert(approval_id, closed);
 }
 
 /// The worker's own report answers the question that a person was asked.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::jitter;
 use crate::agent::{Agent, ToolKind, ToolSpec, Verdict};
-use crate::apply::CUT_OFF;
+use crate::apply::{CUT_OFF, FILTERED};
 use crate::event::{
     ApprovalRequested, EventBody, Question, RefusalReason, Timer, TimerStarted, ToolRefused,
     ToolScheduled,
@@ -72,7 +72,7 @@ fn judge(open: OpenCall<'_>) -> EventBody {
         return refuse(RefusalReason::UnknownTool, unknown_tool(agent, &call.tool));
     };
     if let Some(problem) = &call.problem {
-        let cut_off = problem == CUT_OFF;
+        let cut_off = problem == CUT_OFF || problem == FILTERED;
         let reason = if cut_off { RefusalReason::CutOff } else { RefusalReason::BadArguments };
         return refuse(reason, problem.clone());
     }

@@ -107,6 +107,30 @@ fn results_are_shown_in_the_order_of_the_calls() {
 }
 
 #[test]
+fn a_report_of_a_worker_that_does_not_have_the_call_is_refused() {
+    let mut world = World::acting(&[("pay", "{}")]);
+    world.reserve(id(1, 1));
+    let Input::ToolFinished { report, .. } = report(id(1, 1), 1, ToolOutcome::Ok, "paid") else {
+        panic!()
+    };
+    let lie = Input::ToolFinished { report, worker: "w2".into() };
+    let (call_id, worker) = (id(1, 1), "w1".to_string());
+    assert_eq!(world.refused(lie), Reject::OtherWorker { call_id, attempt: 1, worker });
+    assert_eq!(world.done(id(1, 1), "paid"), ["tool_finished", "model_requested"]);
+}
+
+/// Nobody knows what the filter took out, so nothing of such a reply runs.
+#[test]
+fn no_call_of_a_filtered_reply_runs() {
+    let mut world = World::new();
+    let mut reply = reply(1, 1, "", vec![wants("find", "{}"), wants("pay", "{}")]);
+    reply.finish_reason = FinishReason::ContentFilter;
+    let events = world.when(Input::ModelReplied(reply));
+    assert_eq!(events, ["model_replied", "tool_refused", "tool_refused", "model_requested"]);
+    assert!(world.observations().iter().all(|it| it.contains("content filter")));
+}
+
+#[test]
 fn a_failed_tool_is_shown_as_an_error() {
     let mut world = World::acting(&[("find", "{}")]);
     let events = world.when(report(id(1, 1), 1, ToolOutcome::Error, "no such shelf"));
