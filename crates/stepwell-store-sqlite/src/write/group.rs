@@ -1,6 +1,7 @@
 //! The writer thread's loop: take what waits, one transaction, answer.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use stepwell_ports::StoreError;
@@ -17,9 +18,13 @@ use crate::{folder, open};
 /// is far above what shares one fsync in practice.
 const GROUP_MAX: usize = 256;
 
-/// How often it is looked again, with nothing arriving, before a group is taken to be complete: some
-/// 20 to 50 µs, a fraction of what an fsync takes.
-const IDLE_TURNS_MAX: u32 = 1_000;
+/// How long the writer stays awake with nothing to do. A session that was just answered often writes
+/// again sooner than a sleeping thread wakes.
+const AWAKE: Duration = Duration::from_micros(150);
+
+/// How long it waits with nothing arriving before a group is taken to be complete: a fraction of what
+/// an fsync takes.
+const COMPLETE_AFTER: Duration = Duration::from_micros(30);
 
 /// The writer thread's state.
 pub(crate) struct Writer {
@@ -73,26 +78,31 @@ impl Writer {
     /// of them would leave the rest for a second fsync, again and again, at half the speed. So as
     /// many as came last time are waited for, a moment. A lone writer is never made to wait.
     fn receive(&mut self, messages: &mut Vec<Message>) -> bool {
-        if self.messages.blocking_recv_many(messages, GROUP_MAX) == 0 {
+        self.linger(messages, 1, AWAKE);
+        if messages.is_empty() && self.messages.blocking_recv_many(messages, GROUP_MAX) == 0 {
             return false;
         }
-        let mut idle_turns = 0;
-        while messages.len() < self.expected && idle_turns < IDLE_TURNS_MAX {
+        self.linger(messages, self.expected, COMPLETE_AFTER);
+        self.linger(messages, GROUP_MAX, Duration::ZERO);
+        self.expected = messages.len();
+        true
+    }
+
+    /// Takes messages until there are so many, or none has come for that long.
+    fn linger(&mut self, messages: &mut Vec<Message>, wanted: usize, idle: Duration) {
+        let mut last = Instant::now();
+        while messages.len() < wanted.min(GROUP_MAX) {
             match self.messages.try_recv() {
                 Ok(message) => {
                     messages.push(message);
-                    idle_turns = 0;
+                    last = Instant::now();
                 }
-                Err(TryRecvError::Empty) => {
-                    idle_turns += 1;
-                    // Not `yield_now`: on a busy machine that costs milliseconds.
-                    std::hint::spin_loop();
-                }
-                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) if last.elapsed() >= idle => return,
+                // Not `yield_now`: on a busy machine that costs milliseconds.
+                Err(TryRecvError::Empty) => std::hint::spin_loop(),
             }
         }
-        self.expected = messages.len();
-        true
     }
 
     /// Writes a group and answers it.
