@@ -10,19 +10,23 @@ use alloc::sync::Arc;
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
     Event, EventBody, FinishReason, MessageReceived, ModelFailed, ModelReplied, ModelRequested,
-    RefusalReason, SessionCreated, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished,
-    ToolLost, ToolOutcome, ToolRefused, ToolScheduled,
+    SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused,
+    ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::repeat::{forget_actions, note_actions};
-use crate::state::{Call, CallStatus, ClosedApproval, Origin, Phase, SessionState, Stop};
+use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
 mod approvals;
+mod overrides;
+mod timers;
 
 use approvals::{answer_question, approval_decided, approval_requested, close_approval};
+use overrides::override_applied;
+use timers::{timer_fired, timer_started};
 
 /// A history that no release of Stepwell writes. Its session is quarantined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,11 +68,12 @@ pub fn apply(state: &mut SessionState, event: &Event) -> Result<(), IllegalHisto
         return Err(illegal(format!("it follows event {}", state.head)));
     }
     let is_late = matches!(&event.body, EventBody::ToolFinished(it) if it.late);
+    let is_fork = matches!(&event.body, EventBody::OverrideApplied(_));
     match state.phase {
         Phase::Absent if !matches!(event.body, EventBody::SessionCreated(_)) => {
             return Err(illegal("the session does not begin with session_created".into()));
         }
-        Phase::Finished { .. } if !is_late => {
+        Phase::Finished { .. } if !is_late && !is_fork => {
             return Err(illegal("the session is finished".into()));
         }
         Phase::Absent
@@ -119,6 +124,7 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
             state.paused = None;
             Ok(())
         }
+        EventBody::OverrideApplied(it) => override_applied(state, event, it),
         EventBody::SessionFinished(it) => {
             end(state);
             state.end_reason.clone_from(&it.reason);
@@ -287,7 +293,7 @@ fn dispatched(state: &mut SessionState, it: &ToolDispatched) -> Result<(), Strin
 }
 
 fn finished(state: &mut SessionState, event: &Event, it: &ToolFinished) -> Result<(), String> {
-    let output = whole(&it.output)?;
+    whole(&it.output)?;
     if it.late {
         if state.given_up.get(&it.call_id) != Some(&it.attempt) {
             return Err(format!("call {} attempt {} is not late", it.call_id, it.attempt));
@@ -295,19 +301,29 @@ fn finished(state: &mut SessionState, event: &Event, it: &ToolFinished) -> Resul
         state.given_up.remove(&it.call_id);
         return Ok(());
     }
-    let limit = observation_limit(state.agent().map(|agent| &**agent));
+    let text = observation_of(state, it.outcome, &it.output)?;
     let call = call_mut(state, it.call_id)?;
     if call.attempt != it.attempt || !is_running(&call.status) {
         return Err(format!("call {} attempt {} does not run", it.call_id, it.attempt));
     }
-    let text = match it.outcome {
-        ToolOutcome::Ok if output.len() <= limit => it.output.clone(),
-        ToolOutcome::Ok => Text::from(shorten(output, limit)),
-        ToolOutcome::Error => Text::from(format!("Error: {}", shorten(output, limit))),
-    };
     state.timers.remove(&Timer::ToolRetry(it.call_id));
     answer_question(state, event, it);
     settle(state, it.call_id, text)
+}
+
+/// What the model is shown of a result.
+fn observation_of(
+    state: &SessionState,
+    outcome: ToolOutcome,
+    output: &Text,
+) -> Result<Text, String> {
+    let limit = observation_limit(state.agent().map(|agent| &**agent));
+    let text = whole(output)?;
+    Ok(match outcome {
+        ToolOutcome::Ok if text.len() <= limit => output.clone(),
+        ToolOutcome::Ok => Text::from(shorten(text, limit)),
+        ToolOutcome::Error => Text::from(format!("Error: {}", shorten(text, limit))),
+    })
 }
 
 /// Scheduled, dispatched, or thought lost while it was not.
@@ -376,59 +392,6 @@ fn message(state: &mut SessionState, it: &MessageReceived) -> Result<(), String>
         }
         Phase::Absent | Phase::Thinking { .. } | Phase::Acting | Phase::Finished { .. } => {}
     }
-    Ok(())
-}
-
-fn timer_started(state: &mut SessionState, it: &TimerStarted) -> Result<(), String> {
-    match it.timer {
-        Timer::ModelRetry if !matches!(state.phase, Phase::Backoff { .. }) => {
-            return Err("the model call did not fail".to_string());
-        }
-        Timer::ModelRetry => state.failure_handled = true,
-        Timer::ToolRetry(call_id) => {
-            let call = call_mut(state, call_id)?;
-            if !matches!(call.status, CallStatus::Lost { .. }) {
-                return Err(format!("call {call_id} was not lost"));
-            }
-            call.status = CallStatus::AwaitingRetry;
-        }
-        Timer::Sleep(call_id) => {
-            if call_mut(state, call_id)?.status != CallStatus::Sleeping {
-                return Err(format!("call {call_id} does not sleep"));
-            }
-        }
-        Timer::CancelGrace => state.grace_started = true,
-        Timer::ApprovalExpiry(_) | Timer::Deadline => {}
-    }
-    state.timers.insert(it.timer, it.due_at);
-    Ok(())
-}
-
-fn timer_fired(state: &mut SessionState, event: &Event, it: &TimerFired) -> Result<(), String> {
-    if !state.timers.contains_key(&it.timer) {
-        return Err(format!("the timer {} is not set", it.timer));
-    }
-    match it.timer {
-        Timer::ToolRetry(call_id) => call_mut(state, call_id)?.status = CallStatus::Approved,
-        Timer::Sleep(call_id) => settle(state, call_id, Text::from("The time is over."))?,
-        Timer::ApprovalExpiry(approval_id) => {
-            let call_id = state.approvals.get(&approval_id).map(|approval| approval.call_id);
-            let call_id = call_id.ok_or_else(|| format!("approval {approval_id} is not open"))?;
-            let message = "nobody decided in time whether it may run".to_string();
-            let status = CallStatus::TurnedDown { reason: RefusalReason::Expired, message };
-            call_mut(state, call_id)?.status = status;
-            let closed = ClosedApproval {
-                decision: None,
-                by: event.actor.clone(),
-                at: event.time,
-                reason: String::new(),
-            };
-            close_approval(state, approval_id, closed);
-        }
-        Timer::Deadline => state.deadline_passed = true,
-        Timer::ModelRetry | Timer::CancelGrace => {}
-    }
-    state.timers.remove(&it.timer);
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 
 use alloc::string::String;
 
-use crate::event::{EventBody, EventKind};
+use crate::event::{Edit, EventBody, EventKind, ModelReplied};
 use crate::text::{BlobRef, INLINE_BYTES_MAX, PREVIEW_BYTES_MAX, Text, prefix};
 
 /// Schema that [`encode`] writes.
@@ -104,15 +104,17 @@ pub fn is_whole(body: &mut EventBody) -> bool {
     whole
 }
 
+fn for_each_text_of_reply(reply: &mut ModelReplied, visit: &mut dyn FnMut(&mut Text)) {
+    visit(&mut reply.content);
+    visit(&mut reply.reasoning);
+    reply.tool_calls.iter_mut().for_each(|call| visit(&mut call.arguments));
+}
+
 /// The one list of payload fields.
 fn for_each_text(body: &mut EventBody, visit: &mut dyn FnMut(&mut Text)) {
     match body {
         EventBody::SessionCreated(it) => visit(&mut it.task),
-        EventBody::ModelReplied(it) => {
-            visit(&mut it.content);
-            visit(&mut it.reasoning);
-            it.tool_calls.iter_mut().for_each(|call| visit(&mut call.arguments));
-        }
+        EventBody::ModelReplied(it) => for_each_text_of_reply(it, visit),
         EventBody::ToolFinished(it) => visit(&mut it.output),
         EventBody::ApprovalDecided(it) => {
             if let Some(output) = &mut it.output {
@@ -120,6 +122,11 @@ fn for_each_text(body: &mut EventBody, visit: &mut dyn FnMut(&mut Text)) {
             }
         }
         EventBody::MessageReceived(it) => visit(&mut it.content),
+        EventBody::OverrideApplied(it) => it.edits.iter_mut().for_each(|edit| match edit {
+            Edit::ToolResult { output: text, .. } | Edit::Message { content: text } => visit(text),
+            Edit::ModelReply(reply) => for_each_text_of_reply(reply, visit),
+            Edit::Arguments { .. } => {}
+        }),
         EventBody::ModelFailed(_)
         | EventBody::ToolDispatched(_)
         | EventBody::ToolLost(_)

@@ -11,16 +11,17 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::apply::{IllegalHistory, apply, is_running};
+use crate::apply::{apply, is_running};
 use crate::event::{
-    Actor, ApprovalDecision, CancelRequested, Event, EventBody, MessageReceived, ModelFailed,
-    ModelReplied, PauseRequested, Question, ResumeRequested, SessionCreated, TimerFired,
+    Actor, ApprovalDecision, CancelRequested, Edit, Event, EventBody, MessageReceived, ModelFailed,
+    ModelReplied, OverrideApplied, PauseRequested, ResumeRequested, SessionCreated, TimerFired,
     ToolDispatched, ToolFinished, ToolLost,
 };
 use crate::follow::next_decision;
 use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
 use crate::json::JsonText;
 use crate::pending::{Command, may_repeat, pending};
+pub use crate::reject::Reject;
 use crate::state::{CallStatus, Phase, SessionState, Status};
 use crate::text::Text;
 
@@ -90,6 +91,13 @@ pub enum Input {
         /// Who.
         by: Actor,
     },
+    /// Become a fork: the events so far were copied from the parent.
+    Fork {
+        /// What is otherwise.
+        fork: OverrideApplied,
+        /// Who.
+        by: Actor,
+    },
 }
 
 /// A person's word on an approval.
@@ -125,124 +133,8 @@ pub struct Decision {
     pub state: SessionState,
 }
 
-/// Why an input is refused. The state is unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reject {
-    /// A second creation.
-    #[error("the session exists already")]
-    AlreadyExists,
-    /// Nothing was created under that id.
-    #[error("the session does not exist")]
-    NotFound,
-    /// The session ended.
-    #[error("the session is {}", .status.as_str())]
-    Finished {
-        /// How.
-        status: Status,
-    },
-    /// A reply to a request that is not open: cancelled, or asked again by another owner.
-    #[error("step {step} attempt {attempt} was not asked, or is settled")]
-    NotAsked {
-        /// The step of the reply.
-        step: u32,
-        /// Its attempt.
-        attempt: u32,
-    },
-    /// A report on a call that does not run, or on another attempt.
-    #[error("call {call_id} attempt {attempt} does not run")]
-    NotRunning {
-        /// The call.
-        call_id: CallId,
-        /// The attempt.
-        attempt: u32,
-    },
-    /// A report on a call that another worker has.
-    #[error("call {call_id} attempt {attempt} runs on worker {worker}")]
-    OtherWorker {
-        /// The call.
-        call_id: CallId,
-        /// The attempt.
-        attempt: u32,
-        /// Who has it.
-        worker: String,
-    },
-    /// A call may not start now.
-    #[error("call {call_id} may not start: the session is paused or cancelled")]
-    MayNotStart {
-        /// The call.
-        call_id: CallId,
-    },
-    /// No such approval.
-    #[error("the session has no approval {approval_id}")]
-    UnknownApproval {
-        /// Its id.
-        approval_id: ApprovalId,
-    },
-    /// Decided before, differently.
-    #[error("approval {approval_id} is decided already: {} by {by}", .decision.as_str())]
-    AlreadyDecided {
-        /// Its id.
-        approval_id: ApprovalId,
-        /// What was decided.
-        decision: ApprovalDecision,
-        /// Who was faster.
-        by: Actor,
-    },
-    /// Its time passed.
-    #[error("approval {approval_id} has expired")]
-    ApprovalExpired {
-        /// Its id.
-        approval_id: ApprovalId,
-    },
-    /// The answer does not fit the question.
-    #[error("{} does not answer approval {approval_id}: {}", .decision.as_str(), answers_of(*.question))]
-    WrongAnswer {
-        /// Its id.
-        approval_id: ApprovalId,
-        /// What is asked.
-        question: Question,
-        /// What was answered.
-        decision: ApprovalDecision,
-    },
-    /// The person was shown something else than what would run.
-    #[error("approval {approval_id} is about another action: {what} differs; look at it again")]
-    ActionChanged {
-        /// Its id.
-        approval_id: ApprovalId,
-        /// `the digest` or `the tool`.
-        what: &'static str,
-    },
-    /// The edited arguments are forbidden.
-    #[error("the arguments are forbidden by {rule}")]
-    Forbidden {
-        /// Which rule, in words.
-        rule: String,
-    },
-    /// The message answers a call that asks nothing.
-    #[error("call {call_id} awaits no answer")]
-    NoQuestion {
-        /// The call.
-        call_id: CallId,
-    },
-    /// A bug: a decision that the state machine itself does not accept.
-    #[error("internal: {0}")]
-    Internal(IllegalHistory),
-    /// A bug: decisions that never come to rest.
-    #[error("internal: more than {DECISIONS_MAX} decisions follow from one input")]
-    Endless,
-}
-
-fn answers_of(question: Question) -> &'static str {
-    match question {
-        Question::MayRun => "it asks whether the call may run (approve, deny)",
-        Question::WhatHappened => {
-            "it asks what became of the call (resolve: happened, did-not-happen, failed)"
-        }
-    }
-}
-
 /// Decisions that may follow from one input. A reply with thousands of calls stays below it.
-const DECISIONS_MAX: usize = 65_536;
+pub(crate) const DECISIONS_MAX: usize = 65_536;
 
 /// Decides what `input` means for a session in `state` at `now`.
 ///
@@ -322,6 +214,7 @@ fn accept(state: &SessionState, input: Input, now: TimestampMs) -> Result<Accept
             accept_message(state, MessageReceived { content, answers, client_key }, by)
         }
         (_, Input::Wake) => Ok(due_timers(state, now)),
+        (_, Input::Fork { fork, by }) => accept_fork(state, fork, by, now),
         (Phase::Finished { .. }, Input::Cancel { .. }) if state.status() == Status::Cancelled => {
             Ok(Vec::new())
         }
@@ -350,6 +243,13 @@ fn unless(said_before: bool, body: impl Into<EventBody>, by: Actor) -> Accepted 
 
 fn accept_reply(state: &SessionState, mut reply: ModelReplied) -> Result<Accepted, Reject> {
     expect_asked(state, reply.step, reply.attempt)?;
+    number_calls(&mut reply);
+    let model = state.agent().map(|agent| agent.model.name.clone()).unwrap_or_default();
+    Ok(one(reply, Actor::Model(model)))
+}
+
+/// Gives every call its id, and a wire id of its own.
+fn number_calls(reply: &mut ModelReplied) {
     let mut wire_ids = BTreeSet::new();
     for (i, call) in reply.tool_calls.iter_mut().enumerate() {
         let index = u32::try_from(i + 1).unwrap_or(u32::MAX);
@@ -363,8 +263,6 @@ fn accept_reply(state: &SessionState, mut reply: ModelReplied) -> Result<Accepte
             call.wire_id.push('_');
         }
     }
-    let model = state.agent().map(|agent| agent.model.name.clone()).unwrap_or_default();
-    Ok(one(reply, Actor::Model(model)))
 }
 
 fn expect_asked(state: &SessionState, step: u32, attempt: u32) -> Result<(), Reject> {
@@ -465,6 +363,26 @@ fn accept_message(
         None => message.answers = state.calls.keys().copied().find(asks),
     }
     Ok(one(message, by))
+}
+
+/// Tried on a copy first, so that an edit that does not fit is the caller's mistake and no bug.
+fn accept_fork(
+    state: &SessionState,
+    mut fork: OverrideApplied,
+    by: Actor,
+    now: TimestampMs,
+) -> Result<Accepted, Reject> {
+    for edit in &mut fork.edits {
+        if let Edit::ModelReply(reply) = edit {
+            number_calls(reply);
+        }
+    }
+    let body = EventBody::from(fork);
+    let (seq, cause) = (state.head.next(), state.head.next());
+    let event = Event { seq, time: now, cause, actor: by.clone(), body };
+    let tried = apply(&mut state.clone(), &event);
+    tried.map_err(|illegal| Reject::CannotFork { reason: illegal.reason })?;
+    Ok(one(event.body, by))
 }
 
 /// Every timer that is due, earliest first.

@@ -7,7 +7,7 @@
 //!
 //! Invariant: `body(n + 1).starts_with(body(n) without "]}")` for all requests of a session.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -133,10 +133,22 @@ impl Prompt {
         self.body_segments().collect()
     }
 
-    fn open_text(&self) -> String {
-        let mut text = self.body();
-        text.truncate(text.len() - CLOSING.len());
-        text
+    /// Every segment but the closing one: the head, then a message each.
+    fn open_segments(&self) -> Vec<&str> {
+        self.body_segments().take(self.segments).collect()
+    }
+
+    /// The same messages under another definition: another head and another system prompt. The
+    /// server's prefix cache keeps nothing of it. O(bytes).
+    pub(crate) fn rebase(&mut self, agent: &Agent) {
+        let mut rebased = Self::default();
+        rebased.push(head(agent));
+        rebased.message("system", &agent.instructions);
+        for segment in self.open_segments().into_iter().skip(2) {
+            rebased.push(segment.to_string());
+        }
+        rebased.messages = self.messages;
+        *self = rebased;
     }
 
     fn opening(&mut self, role: &str) -> String {
@@ -218,15 +230,15 @@ impl fmt::Debug for Prompt {
 
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.messages, self.open_text()).serialize(serializer)
+        (self.messages, self.open_segments()).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (messages, text) = <(u32, String)>::deserialize(deserializer)?;
+        let (messages, segments) = <(u32, Vec<String>)>::deserialize(deserializer)?;
         let mut prompt = Self::default();
-        prompt.push(text);
+        segments.into_iter().for_each(|segment| prompt.push(segment));
         prompt.messages = messages;
         Ok(prompt)
     }

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::ids::{Seq, TimestampMs};
 
 mod build;
+mod fork;
 
 use build::Builder;
 

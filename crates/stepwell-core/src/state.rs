@@ -12,14 +12,14 @@ use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
     Question, RefusalReason, Timer, Usage,
 };
-use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
+use crate::ids::{ApprovalId, CallId, Seq, SessionId, TimestampMs};
 use crate::json::JsonText;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::text::Text;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 1;
+pub const STATE_VERSION: u32 = 2;
 
 /// State of one session. `default()` is the state before the first event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct SessionState {
     pub updated_at: TimestampMs,
     /// What the session knows since its first event; `None` before it.
     pub origin: Option<Origin>,
+    /// The session whose beginning it shares, for a fork.
+    #[serde(default)]
+    pub forked_from: Option<ForkedFrom>,
     /// Where it is in its loop.
     pub phase: Phase,
     /// Steps that were begun: the last one that the model was asked for.
@@ -99,6 +102,15 @@ pub struct Origin {
     pub seed: String,
     /// Time of the first event.
     pub created_at: TimestampMs,
+}
+
+/// Where a fork comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// The parent.
+    pub session_id: SessionId,
+    /// The parent's last event that both share.
+    pub seq: Seq,
 }
 
 /// Where a session is in its loop.

@@ -82,6 +82,7 @@ fn rejected(session_id: SessionId, reject: &Reject) -> Status {
         | Reject::OtherWorker { .. }
         | Reject::MayNotStart { .. }
         | Reject::WrongAnswer { .. }
+        | Reject::CannotFork { .. }
         | Reject::ActionChanged { .. }
         | Reject::Forbidden { .. } => Status::failed_precondition(with(String::new())),
         Reject::Internal(_) | Reject::Endless => {

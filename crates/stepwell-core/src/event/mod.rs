@@ -14,10 +14,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::ids::{IdError, Seq, TimestampMs};
 
 mod bodies;
+mod fork;
 mod model;
 mod timer;
 
 pub use bodies::*;
+pub use fork::*;
 pub use model::*;
 pub use timer::*;
 
@@ -187,6 +189,9 @@ events! {
     PauseRequested, "pause_requested", Input;
     /// Somebody asked to go on. Legal when paused.
     ResumeRequested, "resume_requested", Input;
+    /// The session is a fork: the events before this one are its parent's, and this is what is
+    /// otherwise. Once, in every phase but the first. Leads to whatever is owed then.
+    OverrideApplied, "override_applied", Input;
 
     /// A request to the model is owed. Leads to `model_replied` or `model_failed`.
     ModelRequested, "model_requested", Decision;

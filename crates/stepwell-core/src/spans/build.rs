@@ -31,15 +31,15 @@ enum Key {
 
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// The latest span of each name.
     index: BTreeMap<Key, usize>,
-    model: String,
+    pub(super) model: String,
     /// The step that was asked last.
     step: u32,
     /// Calls whose last attempt was lost.
     unknown: BTreeSet<CallId>,
-    is_finished: bool,
+    pub(super) is_finished: bool,
 }
 
 impl Builder {
@@ -73,6 +73,7 @@ impl Builder {
                 self.note(pause, event.seq, &format!("by {who}"));
             }
             EventBody::ResumeRequested(_) => self.close(event, Key::Pause, SpanStatus::Ok),
+            EventBody::OverrideApplied(it) => self.forked(event, it),
             EventBody::SessionFinished(it) => self.finished(event, it),
         }
     }
@@ -94,7 +95,7 @@ impl Builder {
         self.model_attempt(event, it.step, it.attempt);
     }
 
-    fn replied(&mut self, event: &Event, it: &ModelReplied) {
+    pub(super) fn replied(&mut self, event: &Event, it: &ModelReplied) {
         let attempt = self.model_attempt(event, it.step, it.attempt);
         let model = self.model_call(event, it.step);
         for span in [attempt, model] {
@@ -220,7 +221,7 @@ impl Builder {
         }
     }
 
-    fn message(&mut self, event: &Event, answers: Option<CallId>) {
+    pub(super) fn message(&mut self, event: &Event, answers: Option<CallId>) {
         match answers {
             Some(call_id) => {
                 let call = self.call(event, call_id);
@@ -308,7 +309,7 @@ impl Builder {
     }
 
     /// The call came to its end; so does its step with the last one, and what waited for it.
-    fn settle(&mut self, event: &Event, call_id: CallId, status: SpanStatus) {
+    pub(super) fn settle(&mut self, event: &Event, call_id: CallId, status: SpanStatus) {
         let Some(call) = self.index.get(&Key::Call(call_id)).copied() else { return };
         for node in &mut self.nodes.iter_mut().skip(call) {
             // A question or a retry that a later report made needless.
@@ -325,7 +326,7 @@ impl Builder {
         }
     }
 
-    fn session(&mut self, event: &Event) -> usize {
+    pub(super) fn session(&mut self, event: &Event) -> usize {
         match self.index.get(&Key::Session) {
             Some(at) => *at,
             None => self.add(event, Key::Session, None),
@@ -349,7 +350,7 @@ impl Builder {
         self.find_or_open(event, Key::ModelAttempt(step, attempt), Key::Model(step))
     }
 
-    fn call(&mut self, event: &Event, call_id: CallId) -> usize {
+    pub(super) fn call(&mut self, event: &Event, call_id: CallId) -> usize {
         self.step(event, call_id.step);
         self.find_or_open(event, Key::Call(call_id), Key::Step(call_id.step))
     }
@@ -416,13 +417,13 @@ impl Builder {
         }
     }
 
-    fn name(&mut self, at: usize, name: &str) {
+    pub(super) fn name(&mut self, at: usize, name: &str) {
         if let Some(node) = self.nodes.get_mut(at) {
             node.span.name = name.to_string();
         }
     }
 
-    fn note(&mut self, at: usize, seq: Seq, text: &str) {
+    pub(super) fn note(&mut self, at: usize, seq: Seq, text: &str) {
         self.touch(at, seq);
         if let Some(node) = self.nodes.get_mut(at) {
             add_detail(&mut node.span.detail, text);
@@ -451,7 +452,7 @@ impl Builder {
     }
 }
 
-fn who(actor: &Actor, reason: &str) -> String {
+pub(super) fn who(actor: &Actor, reason: &str) -> String {
     if reason.is_empty() { actor.to_string() } else { format!("{actor}: {}", one_line(reason)) }
 }
 

@@ -7,17 +7,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stepwell_core::codec::{EVENT_SCHEMA, decode, encode};
 use stepwell_core::event::{
-    ApprovalDecided, ApprovalDecision, ApprovalRequested, CancelRequested, EventBody, EventKind,
-    FinishReason, Label, LimitKind, MessageReceived, ModelErrorKind, ModelFailed, ModelReplied,
-    ModelRequested, Outcome, PauseRequested, Question, RefusalReason, ResumeRequested,
-    SessionFinished, Timer, TimerFired, TimerStarted, ToolCall, ToolDispatched, ToolFinished,
-    ToolLost, ToolOutcome, ToolRefused, ToolScheduled, Usage,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, CancelRequested, Edit, EventBody,
+    EventKind, FinishReason, Label, LimitKind, MessageReceived, ModelErrorKind, ModelFailed,
+    ModelReplied, ModelRequested, Outcome, OverrideApplied, PauseRequested, Question,
+    RefusalReason, ResumeRequested, SessionFinished, Timer, TimerFired, TimerStarted, ToolCall,
+    ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused, ToolScheduled, Usage,
 };
 use stepwell_core::text::BlobRef;
-use stepwell_core::{ApprovalId, JsonText, Text, TimestampMs};
+use stepwell_core::{ApprovalId, JsonText, Seq, SessionId, Text, TimestampMs};
 
 use crate::world::{agent, failure, id, reply, session_created, wants};
 
@@ -66,6 +67,8 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
         ("bare", PauseRequested { reason: String::new() }.into()),
         ("full", PauseRequested { reason: "lunch".into() }.into()),
         ("bare", ResumeRequested {}.into()),
+        ("bare", bare_fork().into()),
+        ("full", full_fork().into()),
         ("completed", finished(Outcome::Completed, None, "").into()),
         ("failed", finished(Outcome::Failed, None, "3 attempts failed").into()),
         ("cancelled", finished(Outcome::Cancelled, None, "enough").into()),
@@ -76,6 +79,44 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
         ("context", finished(Outcome::LimitReached, Some(LimitKind::Context), "c").into()),
         ("output", finished(Outcome::LimitReached, Some(LimitKind::OutputTokens), "o").into()),
     ]
+}
+
+fn bare_fork() -> OverrideApplied {
+    OverrideApplied {
+        parent: SessionId::from_random([9; 16]),
+        parent_seq: Seq(12),
+        seed: "seed".into(),
+        title: None,
+        agent: None,
+        workspace: "boxes".into(),
+        edits: Vec::new(),
+        paused: false,
+    }
+}
+
+fn full_fork() -> OverrideApplied {
+    let mut bare = agent();
+    bare.tools.clear();
+    bare.approval_rules.clear();
+    OverrideApplied {
+        title: Some("again".into()),
+        agent: Some(Arc::new(bare)),
+        edits: vec![
+            Edit::ToolResult {
+                call_id: id(3, 1),
+                outcome: ToolOutcome::Error,
+                output: Text::from("no shelf"),
+            },
+            Edit::ModelReply(reply(4, 1, "I look.", vec![wants("find", "{}")])),
+            Edit::Arguments {
+                call_id: id(4, 1),
+                arguments: JsonText::parse(r#"{"box":9}"#).unwrap(),
+            },
+            Edit::Message { content: Text::from("again") },
+        ],
+        paused: true,
+        ..bare_fork()
+    }
 }
 
 fn model_samples() -> Vec<(&'static str, EventBody)> {

@@ -9,9 +9,10 @@ use proptest::test_runner::TestRunner;
 use stepwell_core::codec::encode;
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
-    ApprovalDecision, EventBody, EventKind, Family, FinishReason, ModelErrorKind, ToolCall,
+    ApprovalDecision, Edit, EventBody, EventKind, Family, FinishReason, ModelErrorKind, ToolCall,
     ToolOutcome,
 };
+use stepwell_core::replay::replay;
 use stepwell_core::spans::spans;
 use stepwell_core::state::Phase;
 use stepwell_core::{
@@ -20,7 +21,7 @@ use stepwell_core::{
 };
 
 use crate::world::{
-    START, World, ada, agent, bob, cancel, create, failure, has_cause, id, kinds, lost,
+    START, World, ada, agent, bob, cancel, create, failure, fork, has_cause, id, kinds, lost,
     never_started, pause, reply, report, reserved, resume, wants,
 };
 
@@ -94,6 +95,7 @@ fn input(world: &World, chance: &Chance) -> Input {
         14 if chance.detail.is_multiple_of(8) => cancel(),
         14 => pause(),
         _ if chance.detail.is_multiple_of(32) => create(agent()),
+        _ if chance.detail % 16 == 1 => fork(&world.state, some_edits(call_id, chance)),
         _ => resume(),
     }
 }
@@ -184,6 +186,18 @@ fn some_verdict(world: &World, chance: &Chance) -> Verdict {
         action_digest: None,
         tool: (chance.detail % 9 == 1).then(|| "refund".to_string()),
         by: if chance.which.is_multiple_of(2) { ada() } else { bob() },
+    }
+}
+
+/// Often none, and not always one that fits.
+fn some_edits(call_id: CallId, chance: &Chance) -> Vec<Edit> {
+    let text = Text::from(chance.text.as_str());
+    match chance.which % 6 {
+        0 => vec![Edit::ToolResult { call_id, outcome: ToolOutcome::Ok, output: text }],
+        1 => vec![Edit::Arguments { call_id, arguments: JsonText::empty_object() }],
+        2 => vec![Edit::Message { content: text }],
+        3 => vec![Edit::ModelReply(some_reply(call_id.step, 1, chance))],
+        _ => Vec::new(),
     }
 }
 
@@ -291,6 +305,8 @@ fn check_replay(world: &World, taken: &[Taken]) {
         events.extend(decision.events);
     }
     assert_eq!(events, world.events);
+    let replayed = replay(events).unwrap();
+    assert_eq!(replayed, world.state);
 }
 
 /// What the engine adds to what came from outside is bounded for each event, so history grows with
@@ -347,6 +363,11 @@ fn check_starts(world: &World) {
                 assert!(!is_cancelled, "begun after a cancel");
             }
             EventBody::CancelRequested(_) => is_cancelled = true,
+            // What began and what was cancelled was another session's.
+            EventBody::OverrideApplied(_) => {
+                started.clear();
+                is_cancelled = false;
+            }
             _ => {}
         }
     }

@@ -4,12 +4,12 @@
 
 use std::fmt::Write;
 
-use stepwell_core::event::{ApprovalDecision, ModelErrorKind, ToolOutcome};
+use stepwell_core::event::{ApprovalDecision, Edit, ModelErrorKind, ToolOutcome};
 use stepwell_core::{ApprovalId, Input, Reject, Text, decide};
 
 use crate::world::{
-    World, ada, agent, cancel, create, failure, id, kinds, lost, message, never_started, pause,
-    reply, report, reserved, resume, verdict, wants,
+    World, ada, agent, cancel, create, failure, fork, id, kinds, lost, message, never_started,
+    pause, reply, report, reserved, resume, verdict, wants,
 };
 
 /// A session in every phase, and in every state that a call can rest in.
@@ -161,6 +161,8 @@ fn inputs(world: &World) -> Vec<(&'static str, Input)> {
         ("cancel", cancel()),
         ("pause", pause()),
         ("resume", resume()),
+        ("fork", fork(state, Vec::new())),
+        ("fork: with a message", fork(state, vec![Edit::Message { content: Text::from("hi") }])),
     ]
 }
 
@@ -179,6 +181,7 @@ fn variant(input: &Input) -> &'static str {
         Input::Cancel { .. } => "Cancel",
         Input::Pause { .. } => "Pause",
         Input::Resume { .. } => "Resume",
+        Input::Fork { .. } => "Fork",
     }
 }
 
@@ -219,7 +222,7 @@ fn the_table_has_every_input() {
     let world = World::new();
     let seen: std::collections::BTreeSet<_> =
         inputs(&world).iter().map(|(_, input)| variant(input)).collect();
-    assert_eq!(seen.len(), 12);
+    assert_eq!(seen.len(), 13);
 }
 
 /// An input that is refused leaves no trace, and one that is refused once is refused again.

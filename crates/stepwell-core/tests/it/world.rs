@@ -10,13 +10,14 @@ use stepwell_core::agent::{
 use stepwell_core::codec::{EVENT_SCHEMA, decode, encode};
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
-    Actor, ApprovalDecision, Event, EventBody, Family, FinishReason, ModelErrorKind, ModelFailed,
-    ModelReplied, SessionCreated, ToolCall, ToolFinished, ToolLost, ToolOutcome, Usage,
+    Actor, ApprovalDecision, Edit, Event, EventBody, Family, FinishReason, ModelErrorKind,
+    ModelFailed, ModelReplied, OverrideApplied, SessionCreated, ToolCall, ToolFinished, ToolLost,
+    ToolOutcome, Usage,
 };
 use stepwell_core::explain::explain;
 use stepwell_core::state::{CallStatus, Phase};
 use stepwell_core::{
-    Agent, ApprovalId, CallId, Command, Decision, Effect, Input, JsonText, Reject, Seq,
+    Agent, ApprovalId, CallId, Command, Decision, Effect, Input, JsonText, Reject, Seq, SessionId,
     SessionState, Status, Text, TimestampMs, ToolKind, ToolSpec, decide, fold, pending,
 };
 
@@ -215,6 +216,21 @@ pub(crate) fn resume() -> Input {
     Input::Resume { by: bob() }
 }
 
+/// A fork of a session in that state.
+pub(crate) fn fork(state: &SessionState, edits: Vec<Edit>) -> Input {
+    let fork = OverrideApplied {
+        parent: SessionId::from_random([7; 16]),
+        parent_seq: state.head,
+        seed: "fork".into(),
+        title: None,
+        agent: None,
+        workspace: "theirs".into(),
+        edits,
+        paused: false,
+    };
+    Input::Fork { fork, by: bob() }
+}
+
 /// A session, its whole history and the time.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -360,6 +376,13 @@ impl World {
         self.when(Input::Wake)
     }
 
+    /// The session as it was after so many events.
+    pub(crate) fn beginning(&self, length: usize) -> Self {
+        let events = self.events[..length].to_vec();
+        let state = fold(SessionState::default(), &events).unwrap();
+        Self { state, events, now: self.now }
+    }
+
     pub(crate) fn pending(&self) -> Vec<Command> {
         pending(&self.state)
     }
@@ -452,7 +475,8 @@ fn check_requests(before: &SessionState, events: &[Event]) {
         let known = state.prompt.body();
         state = fold(state, [event]).unwrap();
         let body = state.prompt.body();
-        if known != "]}" {
+        let is_other = matches!(&event.body, EventBody::OverrideApplied(it) if it.agent.is_some());
+        if known != "]}" && !is_other {
             let open = known.strip_suffix("]}").expect("law: a request is closed by ]}");
             assert!(body.starts_with(open), "law: a prompt only grows: {known} {body}");
         }

@@ -65,6 +65,7 @@ impl Page {
                 self.is_finished = true;
                 Ok(())
             }
+            EventBody::OverrideApplied(_) => Err("nobody forked it".to_string()),
             EventBody::TimerStarted(_)
             | EventBody::PauseRequested(_)
             | EventBody::ResumeRequested(_) => Ok(()),

@@ -1,8 +1,8 @@
 //! Recorded inputs through the rules again: the same decisions must come out, and both laws must hold.
 
-use stepwell_core::decide::Verdict;
-use stepwell_core::event::{Event, EventBody};
-use stepwell_core::{Actor, Input, SessionState, apply, decide, pending};
+use stepwell_core::event::Event;
+use stepwell_core::replay::input_of;
+use stepwell_core::{SessionState, apply, decide, pending};
 
 /// Replays `events`, which follow `state` and end with a whole append.
 ///
@@ -39,52 +39,4 @@ fn difference<'a>(recorded: &[Event], decided: &'a [Event]) -> Option<(u64, &'a 
     let recorded = recorded.iter().map(Some).chain(std::iter::repeat(None));
     let mut pairs = decided.iter().zip(recorded);
     pairs.find(|(decided, recorded)| Some(*decided) != *recorded).map(|(it, _)| (it.seq.0, it))
-}
-
-/// The input that an event records; `None` for a decision.
-fn input_of(event: &Event) -> Option<Input> {
-    let by = event.actor.clone();
-    Some(match event.body.clone() {
-        EventBody::SessionCreated(session) => Input::Create { session, by },
-        EventBody::ModelReplied(it) => Input::ModelReplied(it),
-        EventBody::ModelFailed(it) => Input::ModelFailed(it),
-        EventBody::ToolDispatched(it) => {
-            Input::WorkerReserved { call_id: it.call_id, attempt: it.attempt, worker: it.worker }
-        }
-        EventBody::ToolFinished(report) => Input::ToolFinished { report, worker: worker_name(&by) },
-        EventBody::ToolLost(it) => Input::ToolLost(it),
-        EventBody::ApprovalDecided(it) => Input::Decide(Verdict {
-            approval_id: it.approval_id,
-            decision: it.decision,
-            reason: it.reason,
-            arguments: it.arguments,
-            output: it.output,
-            action_digest: None,
-            tool: None,
-            by,
-        }),
-        EventBody::MessageReceived(it) => Input::Message {
-            content: it.content,
-            answers: it.answers,
-            client_key: it.client_key,
-            by,
-        },
-        EventBody::TimerFired(_) => Input::Wake,
-        EventBody::CancelRequested(it) => Input::Cancel { reason: it.reason, by },
-        EventBody::PauseRequested(it) => Input::Pause { reason: it.reason, by },
-        EventBody::ResumeRequested(_) => Input::Resume { by },
-        EventBody::ModelRequested(_)
-        | EventBody::ToolScheduled(_)
-        | EventBody::ToolRefused(_)
-        | EventBody::ApprovalRequested(_)
-        | EventBody::TimerStarted(_)
-        | EventBody::SessionFinished(_) => return None,
-    })
-}
-
-fn worker_name(by: &Actor) -> String {
-    match by {
-        Actor::Worker(name) => name.clone(),
-        Actor::Engine | Actor::Person(_) | Actor::Model(_) => by.to_string(),
-    }
 }
