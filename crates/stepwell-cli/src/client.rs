@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
+use stepwell_proto::v1::history_service_client::HistoryServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, TimeoutExpired};
@@ -80,6 +81,11 @@ impl Client {
     /// Approvals.
     pub(crate) fn approvals(&self) -> ApprovalServiceClient<Channel> {
         ApprovalServiceClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Past moments and forks.
+    pub(crate) fn history(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Agents, tools and workers.

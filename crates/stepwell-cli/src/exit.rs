@@ -11,7 +11,7 @@ Exit codes:
   0    ok; with --wait: the session completed
   1    error: the message says what, where and what to do next
   2    the command line is wrong
-  3    --wait: the session failed
+  3    --wait: the session failed; replay: it diverged
   4    --wait: the session was cancelled
   5    --wait: a limit of the agent ended the session
   6    --wait: the session needs a person (quarantined, or --wait=person and it waits for one)
@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     Usage,
     /// The session failed.
     Failed,
+    /// A replay came to something else.
+    Diverged,
     /// The session was cancelled.
     Cancelled,
     /// A limit of its agent ended the session.
@@ -45,7 +47,7 @@ impl Exit {
             Self::Ok => 0,
             Self::Error => 1,
             Self::Usage => 2,
-            Self::Failed => 3,
+            Self::Failed | Self::Diverged => 3,
             Self::Cancelled => 4,
             Self::LimitReached => 5,
             Self::NeedsPerson => 6,
@@ -141,6 +143,7 @@ mod tests {
             Exit::Error,
             Exit::Usage,
             Exit::Failed,
+            Exit::Diverged,
             Exit::Cancelled,
             Exit::LimitReached,
             Exit::NeedsPerson,

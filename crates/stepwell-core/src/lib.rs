@@ -14,6 +14,7 @@ pub mod agent;
 pub mod apply;
 mod approve;
 pub mod codec;
+pub mod compare;
 pub mod decide;
 pub mod event;
 pub mod explain;
@@ -30,6 +31,7 @@ pub mod shell;
 pub mod spans;
 pub mod state;
 pub mod summary;
+pub mod survey;
 pub mod text;
 
 pub use agent::{Agent, Effect, ToolKind, ToolSpec};

@@ -133,6 +133,12 @@ impl Prompt {
         self.body_segments().collect()
     }
 
+    /// The messages, each as the JSON object that is sent. O(messages).
+    pub fn message_texts(&self) -> impl Iterator<Item = &str> {
+        let messages = self.open_segments().into_iter().skip(1);
+        messages.map(|text| text.strip_prefix(',').unwrap_or(text))
+    }
+
     /// Every segment but the closing one: the head, then a message each.
     fn open_segments(&self) -> Vec<&str> {
         self.body_segments().take(self.segments).collect()

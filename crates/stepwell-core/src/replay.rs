@@ -8,7 +8,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
+use crate::apply::apply;
 use crate::codec::encode;
 use crate::decide::{Input, Reject, Verdict, decide};
 use crate::event::{Actor, Event, EventBody};
@@ -85,6 +87,8 @@ pub struct Replay {
     /// What today's code concluded from the last input and was not yet met in the record.
     expected: VecDeque<Event>,
     after: Option<SessionState>,
+    /// What of the present append was met in the record.
+    met: Vec<Event>,
     /// Payloads were taken out of the record, so digests of prompts cannot be compared any more.
     is_redacted: bool,
     /// Requests whose digest could not be compared.
@@ -118,15 +122,20 @@ impl Replay {
     /// # Errors
     /// [`Divergence`] when today's code does not come to it. The replay is over then.
     pub fn push(&mut self, recorded: Event) -> Result<(), Box<Divergence>> {
+        if let EventBody::OverrideApplied(_) = recorded.body {
+            self.cut(&recorded)?;
+        }
         if self.expected.is_empty() {
             self.feed(&recorded)?;
         }
         match self.expected.pop_front() {
             Some(event) if self.is_same(&event, &recorded) => {
+                self.met.push(recorded);
                 if self.expected.is_empty()
                     && let Some(after) = self.after.take()
                 {
                     self.state = after;
+                    self.met.clear();
                 }
                 Ok(())
             }
@@ -150,6 +159,21 @@ impl Replay {
                 today: Today::Event(event),
             })),
         }
+    }
+
+    /// A fork may begin in the middle of one of its parent's appends: what the parent decided after
+    /// that is not its own.
+    fn cut(&mut self, recorded: &Event) -> Result<(), Box<Divergence>> {
+        self.expected.clear();
+        self.after = None;
+        for event in core::mem::take(&mut self.met) {
+            if let Err(illegal) = apply(&mut self.state, &event) {
+                let today = Today::Refuses(Reject::Internal(illegal));
+                let (seq, recorded) = (recorded.seq, Some(recorded.clone()));
+                return Err(Box::new(Divergence { seq, recorded, today }));
+            }
+        }
+        Ok(())
     }
 
     /// Decides a recorded input again.

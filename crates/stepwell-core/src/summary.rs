@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{ApprovalDecision, Label, Question, Usage};
 use crate::explain::explain;
 use crate::ids::{ApprovalId, CallId, Seq, SessionId, TimestampMs};
-use crate::state::{Approval, SessionState, Status};
+use crate::state::{Approval, ForkedFrom, SessionState, Status};
 
 /// The list row of a session. A projection: it can be rebuilt from the events at any time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct SessionRow {
     pub updated_at: TimestampMs,
     /// One true sentence: why it is where it is, and what would move it.
     pub explain: String,
+    /// The session whose beginning it shares, for a fork.
+    #[serde(default)]
+    pub parent: Option<ForkedFrom>,
 }
 
 /// An approval as the inbox shows it.
@@ -126,6 +129,7 @@ pub fn session_row(session_id: SessionId, state: &SessionState) -> Option<Sessio
         created_at: origin.created_at,
         updated_at: state.updated_at,
         explain: explain(state),
+        parent: state.forked_from,
     })
 }
 

@@ -5,6 +5,7 @@
 
 use async_trait::async_trait;
 use stepwell_core::event::Event;
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 
@@ -46,7 +47,7 @@ pub struct Append {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-/// A session that does not exist yet. `append.expected` is 0.
+/// A session that does not exist yet. `append.expected` is 0, or where its beginning ends.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// Its id.
@@ -57,7 +58,10 @@ pub struct NewSession {
     pub request_digest: String,
     /// The node that will own it.
     pub owner: String,
-    /// Its first events.
+    /// The session whose first events it begins with, and the last of them. They are copied, so that
+    /// neither depends on the other. Cost: O(those events), in the one transaction of the create.
+    pub beginning: Option<ForkedFrom>,
+    /// Its first own events.
     pub append: Append,
 }
 

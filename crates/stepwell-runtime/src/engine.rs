@@ -232,8 +232,19 @@ impl Engine {
             client_key: create.client_key,
             request_digest: create.request_digest,
             owner: self.inner.options.node.clone(),
+            beginning: None,
             append,
         };
+        self.begin(new, decision.state).await
+    }
+
+    /// Stores a new session and owns it.
+    pub(crate) async fn begin(
+        &self,
+        new: NewSession,
+        state: SessionState,
+    ) -> Result<CreatedSession, EngineError> {
+        let session_id = new.session_id;
         let created = self.inner.ports.store.create(new).await;
         if let Err(AppendError::Unavailable(_)) = created {
             // It may exist all the same, and nobody else knows of it.
@@ -241,8 +252,8 @@ impl Engine {
         }
         match created? {
             Created::New(claim) => {
-                self.inner.live.announce(session_id, decision.state.head);
-                self.adopt(claim, decision.state);
+                self.inner.live.announce(session_id, state.head);
+                self.adopt(claim, state);
                 Ok(CreatedSession { session_id, is_new: true })
             }
             Created::Existing(session_id) => Ok(CreatedSession { session_id, is_new: false }),

@@ -1,6 +1,6 @@
 //! Errors of the engine, by what the caller can do about them.
 
-use stepwell_core::{Reject, SessionId};
+use stepwell_core::{Reject, Seq, SessionId};
 use stepwell_ports::{AppendError, StoreError};
 
 /// Why a request to the engine was not carried out.
@@ -11,6 +11,16 @@ pub enum EngineError {
     NotFound {
         /// The session.
         session_id: SessionId,
+    },
+    /// The session has no such event yet.
+    #[error("session {session_id} has no event {seq}: its last is {head}")]
+    NoSuchEvent {
+        /// The session.
+        session_id: SessionId,
+        /// The event that was asked for.
+        seq: Seq,
+        /// The last one.
+        head: Seq,
     },
     /// The client's key was used for another request.
     #[error("the key was used before for another request, which became session {session_id}")]

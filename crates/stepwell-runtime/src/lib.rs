@@ -9,6 +9,7 @@ mod draft;
 mod effects;
 mod engine;
 mod error;
+mod fork;
 mod live;
 mod load;
 mod mailbox;
@@ -22,4 +23,5 @@ pub mod validate;
 
 pub use engine::{CreateSession, CreatedSession, Engine, EngineOptions, Ports, Submitted};
 pub use error::EngineError;
+pub use fork::{Change, ForkPlan, ForkSession};
 pub use live::{LiveChunk, LiveChunkKind, LiveInfo, Subscription};

@@ -3,7 +3,7 @@
 use stepwell_core::codec::{attach, decode, is_whole};
 use stepwell_core::event::Event;
 use stepwell_core::state::STATE_VERSION;
-use stepwell_core::{SessionId, SessionState, apply};
+use stepwell_core::{Seq, SessionId, SessionState, apply};
 use stepwell_ports::{Store, StoreError, StoredEvent};
 
 use crate::error::EngineError;
@@ -32,36 +32,100 @@ pub(crate) async fn load(
     Ok(state)
 }
 
+/// Folds the events up to `at`, and no further.
+pub(crate) async fn load_at(
+    store: &dyn Store,
+    session_id: SessionId,
+    at: Seq,
+) -> Result<SessionState, EngineError> {
+    let mut state = SessionState::default();
+    if let Some((seq, bytes)) = store.snapshot(session_id, STATE_VERSION).await?
+        && seq <= at
+        && let Ok(cached) = serde_json::from_slice::<SessionState>(&bytes)
+    {
+        state = cached;
+    }
+    refresh_to(store, session_id, &mut state, at).await?;
+    if state.origin.is_none() || state.head < at {
+        return Err(EngineError::NoSuchEvent { session_id, seq: at, head: state.head });
+    }
+    Ok(state)
+}
+
+/// Shows every event of a session.
+pub(crate) async fn walk(
+    store: &dyn Store,
+    session_id: SessionId,
+    show: &mut (dyn FnMut(Event) + Send),
+) -> Result<(), EngineError> {
+    let mut after = Seq(0);
+    loop {
+        let (events, head) = page(store, session_id, after, PAGE_EVENTS).await?;
+        if head == Seq(0) {
+            return Err(EngineError::NotFound { session_id });
+        }
+        let Some(last) = events.last() else { return Ok(()) };
+        after = last.seq;
+        events.into_iter().for_each(&mut *show);
+    }
+}
+
+/// The next events of a session, decoded, and its head.
+async fn page(
+    store: &dyn Store,
+    session_id: SessionId,
+    after: Seq,
+    limit: usize,
+) -> Result<(Vec<Event>, Seq), EngineError> {
+    let page = match store.read(session_id, after, limit).await {
+        Err(StoreError::Corrupt { place, reason }) => {
+            let reason = format!("{place}: {reason}");
+            return Err(EngineError::Quarantined { session_id, reason });
+        }
+        page => page?,
+    };
+    let mut events = Vec::with_capacity(page.events.len());
+    for stored in &page.events {
+        events.push(restore(store, stored).await.map_err(|error| match error {
+            Broken::Log(reason) => EngineError::Quarantined { session_id, reason },
+            Broken::Store(error) => error.into(),
+        })?);
+    }
+    Ok((events, page.head))
+}
+
 /// Folds the events that came after `state`.
 pub(crate) async fn refresh(
     store: &dyn Store,
     session_id: SessionId,
     state: &mut SessionState,
 ) -> Result<(), EngineError> {
+    refresh_to(store, session_id, state, Seq(u64::MAX)).await
+}
+
+async fn refresh_to(
+    store: &dyn Store,
+    session_id: SessionId,
+    state: &mut SessionState,
+    last: Seq,
+) -> Result<(), EngineError> {
     loop {
-        let page = match store.read(session_id, state.head, PAGE_EVENTS).await {
-            Err(StoreError::Corrupt { place, reason }) => {
-                let reason = format!("{place}: {reason}");
-                return Err(EngineError::Quarantined { session_id, reason });
-            }
-            page => page?,
-        };
-        for stored in &page.events {
-            let event = restore(store, stored).await.map_err(|error| match error {
-                Broken::Log(reason) => EngineError::Quarantined { session_id, reason },
-                Broken::Store(error) => error.into(),
-            })?;
-            apply(state, &event).map_err(|error| EngineError::Quarantined {
+        let wanted = last.0.saturating_sub(state.head.0).min(PAGE_EVENTS as u64) as usize;
+        if wanted == 0 {
+            return Ok(());
+        }
+        let (events, head) = page(store, session_id, state.head, wanted).await?;
+        for event in &events {
+            apply(state, event).map_err(|error| EngineError::Quarantined {
                 session_id,
                 reason: error.to_string(),
             })?;
         }
-        if state.head >= page.head {
+        if state.head >= head {
             return Ok(());
         }
-        if page.events.is_empty() {
-            let reason =
-                format!("event {} is missing, the last is {}", state.head.next(), page.head);
+        if events.is_empty() {
+            let reason = format!("event {} is missing, the last is {head}", state.head.next());
             return Err(EngineError::Quarantined { session_id, reason });
         }
     }

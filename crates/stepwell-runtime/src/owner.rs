@@ -447,6 +447,7 @@ async fn refuse_all(
         EngineError::Store(_) => Departure::InDoubt,
         // There is no such session, or another node has it.
         EngineError::NotFound { .. }
+        | EngineError::NoSuchEvent { .. }
         | EngineError::Moved { .. }
         | EngineError::KeyTaken { .. }
         | EngineError::Rejected(_)
@@ -462,6 +463,7 @@ async fn refuse_all(
             }
             EngineError::Store(error) => EngineError::Store(error.clone()),
             EngineError::KeyTaken { .. }
+            | EngineError::NoSuchEvent { .. }
             | EngineError::Rejected(_)
             | EngineError::Invalid { .. }
             | EngineError::Moved { .. }

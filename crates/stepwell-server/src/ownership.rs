@@ -76,6 +76,7 @@ mod tests {
 
     fn info(status: Status, owner: &str, wake_at: Option<u64>) -> SessionInfo {
         let row = SessionRow {
+            parent: None,
             session_id: SessionId::from_random([1; 16]),
             status,
             title: String::new(),

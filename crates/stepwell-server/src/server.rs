@@ -10,6 +10,7 @@ use axum::response::Response;
 use stepwell_proto::v1;
 use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
+use stepwell_proto::v1::history_service_server::HistoryServiceServer;
 use stepwell_proto::v1::session_service_server::SessionServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
@@ -20,7 +21,7 @@ use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 
 use crate::agent_file::ModelDefaults;
-use crate::api::{Agents, Api, Approvals, Sessions};
+use crate::api::{Agents, Api, Approvals, History, Sessions};
 use crate::gateway::WorkerGateway;
 use crate::{conn, http};
 
@@ -53,10 +54,11 @@ const TOO_LARGE: &str = "Error, decoded message length too large";
 const UNREADABLE: &str = "failed to decode Protobuf message";
 
 /// What the health service answers for; empty means the server as a whole.
-const SERVICE_NAMES: [&str; 5] = [
+const SERVICE_NAMES: [&str; 6] = [
     "",
     v1::session_service_server::SERVICE_NAME,
     v1::approval_service_server::SERVICE_NAME,
+    v1::history_service_server::SERVICE_NAME,
     v1::agent_service_server::SERVICE_NAME,
     v1::worker_service_server::SERVICE_NAME,
 ];
@@ -181,6 +183,9 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
     let approvals = ApprovalServiceServer::new(Approvals(api.clone()))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let history = HistoryServiceServer::new(History(api.clone()))
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(ANSWER_BYTES_MAX);
     let agents = AgentServiceServer::new(Agents(api.clone()))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
@@ -193,6 +198,7 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
     Ok(Routes::from(http::routes(api))
         .add_service(sessions)
         .add_service(approvals)
+        .add_service(history)
         .add_service(agents)
         .add_service(workers)
         .add_service(reflection().build_v1()?)

@@ -45,6 +45,7 @@ pub(crate) fn engine(session_id: SessionId, error: EngineError) -> Status {
         EngineError::KeyTaken { .. } => {
             Status::already_exists(format!("client_key: {error}; take a new key for a new request"))
         }
+        EngineError::NoSuchEvent { .. } => Status::out_of_range(error.to_string()),
         EngineError::Rejected(reject) => rejected(session_id, &reject),
         EngineError::Invalid { .. } => Status::invalid_argument(error.to_string()),
         EngineError::Quarantined { .. } => Status::failed_precondition(format!(

@@ -1,8 +1,9 @@
 //! Between the types of the port and the columns of the tables.
 
 use rusqlite::Row;
-use rusqlite::types::{FromSqlError, Type};
+use rusqlite::types::{FromSqlError, Type, ValueRef};
 use stepwell_core::event::{Label, Question, Usage};
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
 use stepwell_core::{ApprovalId, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::StoredEvent;
@@ -10,10 +11,10 @@ use stepwell_ports::StoredEvent;
 /// Columns that [`session_row`] reads, in its order.
 pub(crate) const SESSION_COLUMNS: &str = "session_id, status, head, step, prompt_tokens, \
      cached_tokens, completion_tokens, created_at, updated_at, agent, agent_version, labels, \
-     title, explain";
+     title, explain, parent, parent_seq";
 
 /// How many columns [`SESSION_COLUMNS`] are: what follows them has this index.
-pub(crate) const SESSION_COLUMNS_LEN: usize = 14;
+pub(crate) const SESSION_COLUMNS_LEN: usize = 16;
 
 /// Columns that [`approval_row`] reads, in its order.
 pub(crate) const APPROVAL_COLUMNS: &str = "approval_id, call_id, question, tool, arguments, \
@@ -85,7 +86,15 @@ pub(crate) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         labels: named(row, 11, labels_of)?,
         title: row.get(12)?,
         explain: row.get(13)?,
+        parent: parent(row)?,
     })
+}
+
+fn parent(row: &Row<'_>) -> rusqlite::Result<Option<ForkedFrom>> {
+    if row.get_ref(14)? == ValueRef::Null {
+        return Ok(None);
+    }
+    Ok(Some(ForkedFrom { session_id: session_id(row, 14)?, seq: Seq(number(row, 15)?) }))
 }
 
 /// Text of the column `labels`. Most sessions have none.

@@ -3,6 +3,7 @@
 //! Invariant: only what was asked for. Defaults that a config file can set are filled in by
 //! [`crate::config`], so that flag, environment and file have one order everywhere.
 
+mod history;
 mod manage;
 pub(crate) mod parse;
 mod server;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use history::*;
 pub(crate) use manage::*;
 pub(crate) use server::*;
 pub(crate) use session::*;
@@ -113,13 +115,21 @@ pub(crate) enum Command {
     #[command(visible_alias = "list")]
     Ls(LsArgs),
     /// Show one session: why it is where it is, and what would move it
-    Show(SessionArg),
+    Show(ShowArgs),
     /// Print a session's history as JSON lines
     Events(EventsArgs),
     /// Show the end of a session's history, and follow it with -f
     Tail(TailArgs),
     /// Draw a session as a tree of spans
     Tree(SessionArg),
+    /// Print the exact request to the model of a step
+    Prompt(PromptArgs),
+    /// Check that today's rules come to the recorded decisions; no IO happens
+    Replay(ReplayArgs),
+    /// Start a session that begins as another did and goes on otherwise
+    Fork(ForkArgs),
+    /// Compare two sessions step by step
+    Diff(DiffArgs),
     /// List approvals: what waits for a person
     Approvals(ApprovalsArgs),
     /// Let one action run; shows it first
@@ -180,6 +190,13 @@ mod tests {
             "stepwell ls --status waiting_approval,thinking --agent a --label k=v --text t --all",
             "stepwell ls --needs-person --limit 3 --json",
             "stepwell show 01J",
+            "stepwell show 01J --at 7 --messages=3",
+            "stepwell prompt 01J --step 2",
+            "stepwell prompt 01J --diff 1 2",
+            "stepwell replay 01J x.stepwell --until 9",
+            "stepwell replay --all",
+            "stepwell fork 01J --at 9 --result 3.1=ok --message m --model m --dry-run",
+            "stepwell diff 01J 01K --whole",
             "stepwell events 01J --after 3 --whole",
             "stepwell tail -f 01J",
             "stepwell tail 01J -n 5",

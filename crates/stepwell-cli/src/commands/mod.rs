@@ -6,6 +6,7 @@ mod completions;
 mod doctor;
 mod events;
 mod follow;
+mod history;
 mod lists;
 mod mock_model;
 mod steer;
@@ -103,7 +104,14 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tail(args) => Box::pin(events::tail(&context, args)).await,
         Command::Events(args) => events::run(&context, args).await,
         Command::Ls(args) => lists::ls(&context, args).await,
-        Command::Show(args) => lists::show(&context, &args.id).await,
+        Command::Show(args) if args.at.is_none() && args.messages.is_none() => {
+            lists::show(&context, &args.session.id).await
+        }
+        Command::Show(args) => history::show_at(&context, &args).await,
+        Command::Prompt(args) => history::prompt(&context, args).await,
+        Command::Replay(args) => history::replay(&context, args).await,
+        Command::Fork(args) => history::fork(&context, args).await,
+        Command::Diff(args) => history::diff(&context, args).await,
         Command::Tree(args) => lists::tree(&context, args.id).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,

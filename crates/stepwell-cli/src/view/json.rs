@@ -102,6 +102,15 @@ pub(crate) struct Session<'a> {
     created_at_ms: i64,
     updated_at_ms: i64,
     explain: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    parent_id: &'a str,
+    #[serde(skip_serializing_if = "is_zero")]
+    parent_seq: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl<'a> From<&'a v1::Session> for Session<'a> {
@@ -124,6 +133,8 @@ impl<'a> From<&'a v1::Session> for Session<'a> {
             created_at_ms: it.created_at_ms,
             updated_at_ms: it.updated_at_ms,
             explain: &it.explain,
+            parent_id: &it.parent_id,
+            parent_seq: it.parent_seq,
         }
     }
 }
@@ -131,7 +142,7 @@ impl<'a> From<&'a v1::Session> for Session<'a> {
 /// Two objects as one: the fields of the first, then those of the second. (Serde's `flatten` does not
 /// go together with `arbitrary_precision`.)
 #[derive(Debug)]
-pub(crate) struct Joined<A, B>(A, B);
+pub(crate) struct Joined<A, B>(pub(crate) A, pub(crate) B);
 
 impl<A: Serialize, B: Serialize> Serialize for Joined<A, B> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -439,6 +450,8 @@ mod tests {
             created_at_ms: 1,
             updated_at_ms: 2,
             explain: "e".into(),
+            parent_id: String::new(),
+            parent_seq: 0,
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod approval;
 pub(crate) mod event;
 pub(crate) mod fleet;
 pub(crate) mod json;
+pub(crate) mod json_history;
 pub(crate) mod live;
 pub(crate) mod session;
 pub(crate) mod source;

@@ -10,6 +10,8 @@ use crate::out::{Paint, Tone};
 
 /// Room for the arguments of an open call when there is no terminal to fit.
 const ARGUMENTS_COLUMNS: usize = 100;
+/// Last characters of an id that tell a parent apart in a list.
+const LINEAGE_CHARS: usize = 6;
 /// Column where the values of a page begin.
 const LABEL_COLUMNS: usize = 10;
 
@@ -63,11 +65,21 @@ pub(crate) fn table(
             session.step.to_string().into(),
             Cell::new(when::relative(session.updated_at_ms, now_ms), Tone::Faint),
             brief(&session.agent).into(),
-            brief(&session.title).into(),
+            brief(&title(session)).into(),
         ]
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
     render(&COLUMNS, &rows, width, paint)
+}
+
+/// A fork says so, and of whom.
+fn title(session: &Session) -> String {
+    match session.parent_id.get(session.parent_id.len().saturating_sub(LINEAGE_CHARS)..) {
+        Some(parent) if !parent.is_empty() => {
+            format!("{} (fork of …{parent}@{})", session.title, session.parent_seq)
+        }
+        Some(_) | None => session.title.clone(),
+    }
 }
 
 /// One line after an action: what the session is now and why.
@@ -134,6 +146,7 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
     field("agent", agent(session));
     field("progress", progress(session));
     field("tokens", tokens(session));
+    field("fork of", fork_of(session));
     field("created", both(session.created_at_ms, page));
     field("updated", both(session.updated_at_ms, page));
     field("owner", owner(response, page.now_ms));
@@ -153,6 +166,13 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
         lines.push(block(response.answer.trim_end(), Care::Prose, paint));
     }
     lines
+}
+
+fn fork_of(session: &Session) -> String {
+    if session.parent_id.is_empty() {
+        return String::new();
+    }
+    format!("{} at event {}", brief(&session.parent_id), session.parent_seq)
 }
 
 fn agent(session: &Session) -> String {
@@ -178,7 +198,7 @@ fn tokens(session: &Session) -> String {
     )
 }
 
-fn both(time_ms: i64, page: &Page) -> String {
+pub(crate) fn both(time_ms: i64, page: &Page) -> String {
     if time_ms == 0 {
         return String::new();
     }
@@ -243,6 +263,8 @@ mod tests {
             created_at_ms: 1_000,
             updated_at_ms: 61_000,
             explain: "waits for approval 17".into(),
+            parent_id: String::new(),
+            parent_seq: 0,
         }
     }
 

@@ -11,6 +11,7 @@ mod approvals;
 mod cancel;
 mod cases;
 mod codec;
+mod compare;
 mod damage;
 mod durability;
 mod fork;

@@ -4,7 +4,7 @@ use stepwell_core::event::{EventBody, ModelErrorKind, ModelRequested, ToolOutcom
 use stepwell_core::replay::{Divergence, Replay, Today, replay};
 use stepwell_core::{Actor, Event, Seq, Text};
 
-use crate::world::{World, cancel, id, message, pause, report, resume};
+use crate::world::{World, cancel, fork, id, message, pause, report, resume};
 
 /// A session with a bit of everything, to its end.
 fn story() -> World {
@@ -44,6 +44,18 @@ fn every_whole_beginning_replays_and_a_cut_append_is_named() {
                 assert_eq!(divergence.recorded, None);
             }
         }
+    }
+}
+
+/// A fork from the middle of an append replays, too: what its parent decided next is not its own.
+#[test]
+fn a_fork_from_anywhere_replays() {
+    let parent = story();
+    for length in 1..parent.events.len() {
+        let mut child = parent.beginning(length);
+        child.now += 1_000;
+        child.when(fork(&child.state, Vec::new()));
+        assert_eq!(replay(child.events.clone()).unwrap(), child.state, "{length}");
     }
 }
 

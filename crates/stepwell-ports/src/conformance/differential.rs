@@ -135,6 +135,7 @@ impl Pair {
         let first = self.an_append(n, 0);
         let key = self.draw.one_in(3).then(|| self.draw.of(KEYS).to_owned());
         let new = NewSession {
+            beginning: None,
             client_key: key,
             request_digest: format!("request {}", self.draw.below(2)),
             owner: self.owner().into(),

@@ -76,6 +76,7 @@ pub fn message(text: &str) -> MessageReceived {
 /// A list row.
 pub fn row(session_id: SessionId, head: u64) -> SessionRow {
     SessionRow {
+        parent: None,
         session_id,
         status: Status::Thinking,
         title: "move box 9".into(),
@@ -118,6 +119,7 @@ pub fn append_all(session_id: SessionId, expected: u64, bodies: Vec<EventBody>) 
 /// A session with one event, owned by [`OWNER`].
 pub fn new_session(session_id: SessionId) -> NewSession {
     NewSession {
+        beginning: None,
         session_id,
         client_key: None,
         request_digest: "request 1".into(),

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use stepwell_core::codec;
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{ApprovalId, Fence, Seq, SessionId, Status, TimestampMs};
 
@@ -76,6 +77,17 @@ impl Session {
 }
 
 impl Inner {
+    /// The first events of a session.
+    fn beginning(&self, of: ForkedFrom) -> Result<Vec<StoredEvent>, AppendError> {
+        let ForkedFrom { session_id, seq } = of;
+        let parent = self.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
+        let events: Vec<_> = parent.events.iter().filter(|it| it.seq <= seq).cloned().collect();
+        if events.len() as u64 == seq.0 {
+            return Ok(events);
+        }
+        Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() })
+    }
+
     fn write(&mut self, prepared: Prepared) {
         let Prepared { events, row, wake_at, approvals, blobs, .. } = prepared;
         self.blobs.extend(blobs);
@@ -165,13 +177,17 @@ impl Store for MemoryStore {
             let actual = session.head();
             return Err(AppendError::Conflict { session_id, expected: Seq(0), actual });
         }
+        let events = match new.beginning {
+            None => Vec::new(),
+            Some(beginning) => inner.beginning(beginning)?,
+        };
         let session = Session {
             place: inner.sessions.len() as u64 + 1,
             row: new.first.row.clone(),
             owner: new.owner,
             fence: Fence(1),
             wake_at: None,
-            events: Vec::new(),
+            events,
             approvals: BTreeMap::new(),
             snapshot: None,
         };

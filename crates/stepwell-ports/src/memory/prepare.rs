@@ -6,6 +6,7 @@
 
 use stepwell_core::codec::{self, EVENT_SCHEMA};
 use stepwell_core::event::Event;
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 
@@ -66,6 +67,8 @@ pub struct PreparedNew {
     pub request_digest: String,
     /// The node that will own it.
     pub owner: String,
+    /// The session whose first events it begins with, and the last of them.
+    pub beginning: Option<ForkedFrom>,
     /// Its first append.
     pub first: Prepared,
 }
@@ -75,13 +78,14 @@ pub struct PreparedNew {
 /// # Errors
 /// [`AppendError::Malformed`].
 pub fn prepare_new(new: NewSession) -> Result<PreparedNew, AppendError> {
-    let NewSession { session_id, client_key, request_digest, owner, append } = new;
-    if append.expected != Seq(0) {
-        let reason = format!("a new session begins at seq 0, not at {}", append.expected);
+    let NewSession { session_id, client_key, request_digest, owner, beginning, append } = new;
+    let begins_at = beginning.map_or(Seq(0), |it| it.seq);
+    if append.expected != begins_at {
+        let reason = format!("it begins at seq {begins_at}, not at {}", append.expected);
         return Err(AppendError::Malformed { session_id, reason });
     }
     let first = prepare(session_id, append)?;
-    Ok(PreparedNew { session_id, client_key, request_digest, owner, first })
+    Ok(PreparedNew { session_id, client_key, request_digest, owner, beginning, first })
 }
 
 fn check(session_id: SessionId, append: &Append) -> Result<Seq, String> {

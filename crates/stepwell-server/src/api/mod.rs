@@ -3,10 +3,12 @@
 
 mod agents;
 mod approvals;
+mod history;
 mod sessions;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
+pub(crate) use history::History;
 pub(crate) use sessions::Sessions;
 
 use stepwell_core::state::CallStatus;
@@ -88,4 +90,11 @@ pub(crate) fn without_worker(
     let waiting = state.calls.values().filter(|call| call.status == CallStatus::Scheduled);
     let tool = waiting.map(|call| call.tool.as_str()).find(|tool| !is_offered(tool))?;
     Some(format!("no connected worker offers `{tool}`: start one with stepwell worker"))
+}
+
+/// The definition that a session holds.
+pub(crate) fn agent_json(state: &SessionState) -> Result<String, Status> {
+    let Some(agent) = state.agent() else { return Ok(String::new()) };
+    serde_json::to_string(&**agent)
+        .map_err(|error| Status::internal(format!("the agent cannot be written as JSON: {error}")))
 }

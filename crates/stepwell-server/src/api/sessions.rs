@@ -12,7 +12,7 @@ use stepwell_proto::v1;
 use stepwell_runtime::{CreateSession, EngineError};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Api, explained, without_worker};
+use super::{Api, agent_json, explained, without_worker};
 use crate::convert::{self, AgentChoice, Creation, Message, SessionQuery, Stop};
 use crate::ownership::{Owners, Ownership};
 use crate::watch::{self, WatchItem, WatchOptions, expect_seq};
@@ -213,7 +213,7 @@ impl Sessions {
             AgentChoice::Given { definition } => {
                 self.0.read_agent("agent_definition", definition).await?
             }
-            AgentChoice::Stored { name, version } => self.stored_agent(name, *version).await?,
+            AgentChoice::Stored { name, version } => stored_agent(&self.0, name, *version).await?,
         };
         let create = CreateSession {
             agent,
@@ -237,18 +237,6 @@ impl Sessions {
         let info = self.0.session_info(session_id).await?;
         let session = Some(self.0.row_to_wire(info.row));
         Ok(v1::CreateSessionResponse { session, created })
-    }
-
-    async fn stored_agent(
-        &self,
-        name: &str,
-        version: Option<u32>,
-    ) -> Result<stepwell_core::Agent, Status> {
-        let record = super::agents::stored(&self.0, name, version).await?;
-        let field = format!("agent {name} version {}", record.version);
-        let mut agent = self.0.read_agent(&field, &record.definition).await?;
-        agent.version = record.version;
-        Ok(agent)
     }
 
     async fn get(&self, session_id: SessionId) -> Result<v1::GetSessionResponse, Status> {
@@ -335,11 +323,25 @@ impl Sessions {
     }
 }
 
+/// A stored definition, with its tools.
+pub(super) async fn stored_agent(
+    api: &Api,
+    name: &str,
+    version: Option<u32>,
+) -> Result<stepwell_core::Agent, Status> {
+    let record = super::agents::stored(api, name, version).await?;
+    let field = format!("agent {name} version {}", record.version);
+    let mut agent = api.read_agent(&field, &record.definition).await?;
+    agent.version = record.version;
+    Ok(agent)
+}
+
 /// A create names no session when it fails, but for a key that was taken.
-fn create_status(error: EngineError) -> Status {
+pub(super) fn create_status(error: EngineError) -> Status {
     match error {
         EngineError::Rejected(reject) => Status::internal(format!("a new session was {reject}")),
         EngineError::NotFound { session_id }
+        | EngineError::NoSuchEvent { session_id, .. }
         | EngineError::KeyTaken { session_id }
         | EngineError::Quarantined { session_id, .. }
         | EngineError::Moved { session_id }
@@ -348,12 +350,6 @@ fn create_status(error: EngineError) -> Status {
         EngineError::Invalid { .. } => Status::invalid_argument(error.to_string()),
         EngineError::ShuttingDown => Status::unavailable(error.to_string()),
     }
-}
-
-fn agent_json(state: &stepwell_core::SessionState) -> Result<String, Status> {
-    let Some(agent) = state.agent() else { return Ok(String::new()) };
-    serde_json::to_string(&**agent)
-        .map_err(|error| Status::internal(format!("the agent cannot be written as JSON: {error}")))
 }
 
 fn decoded(stored: &StoredEvent) -> Option<stepwell_core::Event> {

@@ -1,6 +1,14 @@
-//! The digest of a create request, to notice a client key that is used for something else.
+//! Digests of requests that create, to notice a client key that is used for something else.
 
+use prost::Message as _;
 use stepwell_proto::v1;
+
+/// BLAKE3 of everything in the request but its key, 64 hex digits. It holds no map, so its encoding
+/// is always the same.
+pub(super) fn of_fork(request: &v1::ForkSessionRequest) -> String {
+    let keyless = v1::ForkSessionRequest { client_key: String::new(), ..request.clone() };
+    blake3::hash(&keyless.encode_to_vec()).to_hex().as_str().to_owned()
+}
 
 /// BLAKE3 of everything in the request but its key, 64 hex digits. Each part goes in with its
 /// length, so that no two requests look the same; labels in order, for a map has none.

@@ -67,7 +67,7 @@ impl TryFrom<v1::CreateSessionRequest> for Creation {
 }
 
 /// A workspace is one folder below the workers' folder for workspaces: its name may lead nowhere else.
-fn workspace(name: String) -> Result<String, BadField> {
+pub(super) fn workspace(name: String) -> Result<String, BadField> {
     let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     if name.len() > NAME_BYTES_MAX || name.starts_with('.') || !name.chars().all(fits) {
         return Err(BadField::new(
@@ -79,7 +79,11 @@ fn workspace(name: String) -> Result<String, BadField> {
     Ok(name)
 }
 
-fn agent_choice(name: String, version: u32, definition: String) -> Result<AgentChoice, BadField> {
+pub(super) fn agent_choice(
+    name: String,
+    version: u32,
+    definition: String,
+) -> Result<AgentChoice, BadField> {
     match (name.is_empty(), definition.is_empty()) {
         (true, true) => Err(BadField::new(
             "agent",
@@ -128,13 +132,13 @@ fn labels(labels: HashMap<String, String>) -> Result<Vec<Label>, BadField> {
     Ok(checked)
 }
 
-fn client_key(key: String) -> Result<Option<String>, BadField> {
+pub(super) fn client_key(key: String) -> Result<Option<String>, BadField> {
     let key = line("client_key", key, CLIENT_KEY_BYTES_MAX)?;
     Ok((!key.is_empty()).then_some(key))
 }
 
 /// The name of a person or client program, which need not be given.
-fn person(field: &str, name: String) -> Result<Actor, BadField> {
+pub(super) fn person(field: &str, name: String) -> Result<Actor, BadField> {
     let name = line(field, name, NAME_BYTES_MAX)?;
     let name = name.trim();
     Ok(Actor::Person(if name.is_empty() { NOBODY } else { name }.to_owned()))

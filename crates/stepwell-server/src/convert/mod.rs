@@ -5,12 +5,14 @@
 
 mod decisions;
 mod digest;
+mod forks;
 mod incoming;
 mod outgoing;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use decisions::{ApprovalQuery, Ruling};
+pub(crate) use forks::Forking;
 pub(crate) use incoming::{
     AgentChoice, Creation, Message, SessionQuery, Stop, blob_address, definition, page_rows,
 };

@@ -49,6 +49,8 @@ pub(crate) fn session(row: SessionRow, explain: String) -> v1::Session {
         created_at_ms: time(row.created_at),
         updated_at_ms: time(row.updated_at),
         explain,
+        parent_id: row.parent.map(|it| it.session_id.to_string()).unwrap_or_default(),
+        parent_seq: row.parent.map(|it| it.seq.0).unwrap_or_default(),
     }
 }
 

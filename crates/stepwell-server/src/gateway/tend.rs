@@ -59,6 +59,7 @@ async fn is_settled(engine: &Engine, late: &LateReport) -> bool {
         | Err(
             EngineError::Rejected(_)
             | EngineError::NotFound { .. }
+            | EngineError::NoSuchEvent { .. }
             | EngineError::Quarantined { .. }
             | EngineError::Invalid { .. }
             | EngineError::KeyTaken { .. },

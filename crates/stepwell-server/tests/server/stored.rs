@@ -19,6 +19,7 @@ pub(crate) async fn long_session(store: &MemoryStore, id: [u8; 16]) -> SessionId
 pub(crate) async fn messages(store: &MemoryStore, id: [u8; 16], count: u64) -> SessionId {
     let session_id = SessionId::from_random(id);
     let row = |head: u64| SessionRow {
+        parent: None,
         session_id,
         status: stepwell_core::Status::WaitingInput,
         title: "long".into(),
@@ -53,6 +54,7 @@ pub(crate) async fn messages(store: &MemoryStore, id: [u8; 16], count: u64) -> S
         blobs: vec![],
     };
     let new = NewSession {
+        beginning: None,
         session_id,
         client_key: None,
         request_digest: String::new(),

@@ -1,6 +1,7 @@
 //! Writes to sessions: create, append, claim, quarantine.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::memory::{Prepared, PreparedNew, page_rows};
@@ -67,7 +68,17 @@ pub(crate) fn create(
         let actual = found.head;
         return Ok(Err(AppendError::Conflict { session_id, expected: Seq(0), actual }));
     }
+    let parent = match new.beginning {
+        None => None,
+        Some(beginning) => match parent_of(conn, beginning)? {
+            Ok(parent) => Some((parent, beginning.seq)),
+            Err(refusal) => return Ok(Err(refusal)),
+        },
+    };
     let key = insert_row(conn, &new.first, &new.owner)?;
+    if let Some((parent, last)) = parent {
+        copy_beginning(conn, parent, last, key)?;
+    }
     if let Some(client_key) = &new.client_key {
         conn.prepare_cached(
             "INSERT INTO client_keys (client_key, session, request_digest) VALUES (?1, ?2, ?3)",
@@ -76,6 +87,37 @@ pub(crate) fn create(
     }
     write_rest(conn, key, &new.first, blobs)?;
     Ok(Ok(Created::New(Claim { session_id, fence: Fence(1) })))
+}
+
+/// The session that a fork begins with, if it has those events.
+fn parent_of(
+    conn: &Connection,
+    beginning: ForkedFrom,
+) -> rusqlite::Result<Result<i64, AppendError>> {
+    let ForkedFrom { session_id, seq } = beginning;
+    Ok(match find(conn, session_id)? {
+        None => Err(AppendError::NotFound { session_id }),
+        Some(found) if found.head < seq => {
+            Err(AppendError::Conflict { session_id, expected: seq, actual: found.head })
+        }
+        Some(found) => Ok(found.key),
+    })
+}
+
+/// Copies the first events. Payloads in the blob table are shared by their addresses.
+fn copy_beginning(conn: &Connection, parent: i64, last: Seq, key: i64) -> rusqlite::Result<()> {
+    let copied = conn
+        .prepare_cached(
+            "INSERT INTO events (session, seq, time, cause, actor, kind, schema, body)
+             SELECT ?1, seq, time, cause, actor, kind, schema, body
+             FROM events WHERE session = ?2 AND seq <= ?3 ORDER BY seq",
+        )?
+        .execute(params![key, parent, to_sql(last.0)])?;
+    if copied as u64 == last.0 {
+        return Ok(());
+    }
+    // A gap in the parent's history: its own reader finds and names it.
+    Err(rusqlite::Error::StatementChangedRows(copied))
 }
 
 /// Appends to a session, or refuses before anything is written.
@@ -107,8 +149,9 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
     conn.prepare_cached(
         "INSERT INTO sessions (session_id, status, head, step, prompt_tokens, cached_tokens,
              completion_tokens, created_at, updated_at, agent, agent_version, labels, title,
-             explain, wake_at, busy, fence, owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1, ?17)",
+             explain, wake_at, busy, fence, owner, parent, parent_seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1, ?17,
+             ?18, ?19)",
     )?
     .execute(params![
         row.session_id.to_string(),
@@ -128,6 +171,8 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
         first.wake_at.map(|it| to_sql(it.0)),
         is_busy(row.status),
         owner,
+        row.parent.map(|it| it.session_id.to_string()),
+        row.parent.map(|it| to_sql(it.seq.0)),
     ])?;
     Ok(conn.last_insert_rowid())
 }

@@ -1,0 +1,179 @@
+//! `fork`: a new session that begins as another did and goes on otherwise.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use stepwell_proto::v1::change::{Arguments, Call, Change as Kind, ModelReply, ToolResult};
+use stepwell_proto::v1::{Change, ForkSessionRequest, ForkSessionResponse};
+
+use crate::args::ForkArgs;
+use crate::commands::submit::{Agent, random_key};
+use crate::commands::{Context, actor, answer_keyed, expected, read_file, text_or_file};
+use crate::exit::{Exit, UsageError};
+use crate::out::{Out, Tone};
+use crate::view;
+use crate::view::visible::brief;
+
+pub(in crate::commands) async fn run(context: &Context, args: ForkArgs) -> anyhow::Result<Exit> {
+    let request = request(args)?;
+    let client = context.client().await?;
+    let call = async || client.history().fork_session(request.clone()).await;
+    let response: ForkSessionResponse = answer_keyed(&client, call).await?;
+    let out = context.out;
+    if out.is_json {
+        out.json(&view::json_history::forked(&response))?;
+        return Ok(Exit::Ok);
+    }
+    hazards(out, &response)?;
+    if request.dry_run {
+        out.faint_remark("nothing was done: leave out --dry-run to fork");
+        return Ok(Exit::Ok);
+    }
+    let session = expected(response.session.as_ref(), "session")?;
+    out.line(&view::session::line(session, out.paint))?;
+    let id = &session.session_id;
+    let next = if request.paused { "resume" } else { "tail -f" };
+    out.faint_remark(&format!("next: stepwell {next} {id}"));
+    Ok(Exit::Ok)
+}
+
+/// What the source did after that moment stays done.
+fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
+    out.line(&format!("shares the events up to {}", response.at_seq))?;
+    let files = if response.shares_workspace {
+        format!(
+            "works in the source's folder {}: its files are as they are now",
+            response.workspace
+        )
+    } else {
+        format!("works in the folder {}", response.workspace)
+    };
+    out.line(&files)?;
+    if response.hazards.is_empty() {
+        return out.line("after that the source started no tool that writes");
+    }
+    let count = view::when::counted(response.hazards.len(), "call");
+    let title =
+        format!("{count} of write tools ran after that: done is done, and may be done again");
+    out.line(&out.paint.tone(Tone::Attention, title))?;
+    for hazard in &response.hazards {
+        let call = format!("{} {}", brief(&hazard.tool), brief(&hazard.arguments));
+        out.line(&format!("  {}  {call}  {}", hazard.call_id, out.paint.faint(&hazard.ending)))?;
+    }
+    Ok(())
+}
+
+fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
+    let mut request = ForkSessionRequest {
+        session_id: args.session.id.clone(),
+        at_seq: args.at.unwrap_or_default(),
+        changes: changes(&args)?,
+        model: args.model.unwrap_or_default(),
+        base_url: args.base_url.unwrap_or_default(),
+        instructions: args
+            .instructions
+            .as_deref()
+            .map(text_or_file)
+            .transpose()?
+            .unwrap_or_default(),
+        title: args.title.unwrap_or_default(),
+        workspace: args.workspace.unwrap_or_default(),
+        paused: args.paused,
+        dry_run: args.dry_run,
+        client_key: random_key()?,
+        forked_by: actor(&args.actor)?,
+        ..ForkSessionRequest::default()
+    };
+    match args.agent.as_deref().map(Agent::of) {
+        None => {}
+        Some(Agent::File(path)) => request.agent_definition = read_file(path)?,
+        Some(Agent::Stored { name, version }) => {
+            name.clone_into(&mut request.agent);
+            request.agent_version = version;
+        }
+    }
+    Ok(request)
+}
+
+fn changes(args: &ForkArgs) -> anyhow::Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    for (texts, is_error) in [(&args.results, false), (&args.errors, true)] {
+        for text in texts {
+            let (call_id, output) = named(text, "CALL=TEXT, for example 3.1=ok")?;
+            changes.push(Kind::ToolResult(ToolResult { call_id, is_error, output }));
+        }
+    }
+    for text in &args.arguments {
+        let (call_id, arguments) = named(text, "CALL=JSON, for example 3.1={}")?;
+        changes.push(Kind::Arguments(Arguments { call_id, arguments }));
+    }
+    if let Some(text) = &args.reply {
+        let (step, reply) = named(text, "STEP=TEXT, for example 2=done")?;
+        let step = step.parse();
+        let step = step.map_err(|_| UsageError("the step of --reply is no number".to_owned()))?;
+        changes.push(Kind::ModelReply(model_reply(step, reply)?));
+    }
+    if let Some(text) = &args.message {
+        changes.push(Kind::Message(text_or_file(text)?));
+    }
+    Ok(changes.into_iter().map(|change| Change { change: Some(change) }).collect())
+}
+
+/// `NAME=TEXT`, where the text may be `@FILE`.
+fn named(text: &str, example: &str) -> anyhow::Result<(String, String)> {
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(UsageError(format!("{text:?} has no `=`: write {example}")).into());
+    };
+    Ok((name.trim().to_owned(), text_or_file(value)?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplyFile {
+    #[serde(default)]
+    content: String,
+    #[serde(default)]
+    calls: Vec<CallFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallFile {
+    tool: String,
+    arguments: Box<RawValue>,
+}
+
+/// Plain words, or a JSON object with words and calls.
+fn model_reply(step: u32, text: String) -> anyhow::Result<ModelReply> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(ModelReply { step, content: text, calls: Vec::new() });
+    }
+    let parsed: Result<ReplyFile, _> = serde_json::from_str(&text);
+    let reply = parsed.map_err(|error| UsageError(format!("--reply is no reply: {error}")))?;
+    let calls = reply
+        .calls
+        .into_iter()
+        .map(|call| Call { tool: call.tool, arguments: call.arguments.get().to_owned() });
+    Ok(ModelReply { step, content: reply.content, calls: calls.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_words_or_json() {
+        let plain = model_reply(2, "done".to_owned()).unwrap();
+        assert_eq!((plain.content.as_str(), plain.calls.len()), ("done", 0));
+        let json = r#"{"content":"","calls":[{"tool":"find","arguments":{"n":1.50}}]}"#;
+        let reply = model_reply(2, json.to_owned()).unwrap();
+        assert_eq!(reply.calls[0].arguments, r#"{"n":1.50}"#);
+        let error = model_reply(2, r#"{"text":1}"#.to_owned()).unwrap_err();
+        assert!(error.to_string().contains("unknown field `text`"), "{error}");
+    }
+
+    #[test]
+    fn a_change_names_what_it_changes() {
+        assert_eq!(named("3.1=a=b", "").unwrap(), ("3.1".to_owned(), "a=b".to_owned()));
+        assert!(named("3.1", "CALL=TEXT").unwrap_err().to_string().contains("CALL=TEXT"));
+    }
+}

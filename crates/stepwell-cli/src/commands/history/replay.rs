@@ -1,0 +1,158 @@
+//! `replay`: do the rules of this release come to the recorded decisions?
+
+use anyhow::bail;
+use serde::Serialize;
+use stepwell_core::replay::{Divergence, Replay};
+use stepwell_proto::v1::ListSessionsRequest;
+
+use super::core_event;
+use crate::args::ReplayArgs;
+use crate::client::Client;
+use crate::commands::events::Pages;
+use crate::commands::lists::Pages as SessionPages;
+use crate::commands::{Context, expected, get_session};
+use crate::exit::Exit;
+use crate::out::Tone;
+use crate::progress::Spinner;
+use crate::view::visible::brief;
+
+/// What became of one replay.
+#[derive(Debug, Default, Serialize)]
+struct Verdict {
+    session_id: String,
+    /// `same`, `diverged` or `error`.
+    verdict: &'static str,
+    events: u64,
+    inputs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+}
+
+/// How many of each.
+#[derive(Debug, Default)]
+struct Sum {
+    same: u64,
+    diverged: u64,
+    failed: u64,
+    events: u64,
+}
+
+pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> anyhow::Result<Exit> {
+    let client = context.client().await?;
+    let mut sum = Sum::default();
+    if args.all {
+        let mut pages = SessionPages::new(&client, ListSessionsRequest::default(), u32::MAX);
+        let mut spinner = Spinner::new(context.out);
+        while let Some(page) = pages.next().await? {
+            for session in page {
+                let done = sum.same + sum.diverged + sum.failed;
+                spinner.say(&format!("replayed {done} sessions, {} events", sum.events));
+                let verdict = replay(&client, &session.session_id, args.until).await;
+                if verdict.verdict != "same" || context.out.is_json {
+                    spinner.hide();
+                    tell(context, &verdict)?;
+                }
+                sum.add(&verdict);
+            }
+        }
+        spinner.hide();
+    } else {
+        for id in &args.what {
+            let response = get_session(&client, id).await?;
+            let session = expected(response.session.as_ref(), "session")?;
+            let verdict = replay(&client, &session.session_id, args.until).await;
+            tell(context, &verdict)?;
+            sum.add(&verdict);
+        }
+    }
+    summary(context, &args, &sum)
+}
+
+fn summary(context: &Context, args: &ReplayArgs, sum: &Sum) -> anyhow::Result<Exit> {
+    if !context.out.is_json && (args.all || args.what.len() > 1) {
+        let Sum { same, diverged, failed, events } = sum;
+        let failed =
+            if *failed > 0 { format!(", {failed} could not be read") } else { String::new() };
+        context
+            .out
+            .line(&format!("{same} the same, {diverged} diverged{failed}; {events} events"))?;
+    }
+    if sum.failed > 0 {
+        bail!("{} of the sessions could not be replayed", sum.failed);
+    }
+    Ok(if sum.diverged > 0 { Exit::Diverged } else { Exit::Ok })
+}
+
+impl Sum {
+    fn add(&mut self, verdict: &Verdict) {
+        self.events += verdict.events;
+        match verdict.verdict {
+            "same" => self.same += 1,
+            "diverged" => self.diverged += 1,
+            _ => self.failed += 1,
+        }
+    }
+}
+
+async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdict {
+    let mut verdict = Verdict { session_id: session_id.to_owned(), ..Verdict::default() };
+    match play(client, session_id, until, &mut verdict).await {
+        Ok(None) => verdict.verdict = "same",
+        Ok(Some(divergence)) => {
+            verdict.verdict = "diverged";
+            verdict.seq = Some(divergence.seq.0);
+            verdict.reason = divergence.in_words();
+        }
+        Err(error) => {
+            verdict.verdict = "error";
+            verdict.reason = format!("{error:#}");
+        }
+    }
+    verdict
+}
+
+async fn play(
+    client: &Client,
+    session_id: &str,
+    until: Option<u64>,
+    verdict: &mut Verdict,
+) -> anyhow::Result<Option<Divergence>> {
+    let mut replay = Replay::default();
+    let mut pages = Pages::new(client, session_id.to_owned(), 0, true);
+    while let Some(page) = pages.next().await? {
+        for event in &page {
+            if until.is_some_and(|until| event.seq > until) {
+                return Ok(None);
+            }
+            if let Err(divergence) = replay.push(core_event(event)?) {
+                return Ok(Some(*divergence));
+            }
+            verdict.events = event.seq;
+            verdict.inputs = replay.inputs();
+        }
+    }
+    Ok(replay.end().err().map(|divergence| *divergence))
+}
+
+fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
+    let out = context.out;
+    if out.is_json {
+        return out.json(verdict);
+    }
+    let id = out.paint.strong(brief(&verdict.session_id));
+    let line = match verdict.verdict {
+        "same" => format!(
+            "{id}  {}  {} events from {} inputs",
+            out.paint.tone(Tone::Good, "same"),
+            verdict.events,
+            verdict.inputs
+        ),
+        other => {
+            let word = out.paint.tone(Tone::Bad, other);
+            format!("{id}  {word}  {}", brief(&verdict.reason))
+        }
+    };
+    out.line(&line)
+}
