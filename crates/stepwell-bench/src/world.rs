@@ -67,6 +67,7 @@ impl World {
     /// Creates a session.
     pub(crate) async fn create(&self, agent: &Agent) -> anyhow::Result<SessionId> {
         let create = CreateSession {
+            paused: false,
             agent: agent.clone(),
             task: Text::from("Look all items up, then say that you are done."),
             title: String::new(),

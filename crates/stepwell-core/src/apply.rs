@@ -9,9 +9,9 @@ use alloc::sync::Arc;
 
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
-    Event, EventBody, FinishReason, MessageReceived, ModelFailed, ModelReplied, ModelRequested,
-    SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused,
-    ToolScheduled,
+    Event, EventBody, Family, FinishReason, MessageReceived, ModelFailed, ModelReplied,
+    ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome,
+    ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
 use crate::pending::may_repeat;
@@ -85,6 +85,11 @@ pub fn apply(state: &mut SessionState, event: &Event) -> Result<(), IllegalHisto
         | Phase::Listening => {}
     }
     apply_body(state, event).map_err(illegal)?;
+    let is_step = matches!(&event.body, EventBody::ResumeRequested(it) if it.once);
+    if event.body.kind().family() == Family::Input && !is_step {
+        // What a single step did not use is gone.
+        state.single_step = false;
+    }
     state.head = event.seq;
     state.updated_at = event.time;
     Ok(())
@@ -120,8 +125,12 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
             state.paused = Some(stop(event, &it.reason));
             Ok(())
         }
-        EventBody::ResumeRequested(_) => {
-            state.paused = None;
+        EventBody::ResumeRequested(it) => {
+            if it.once {
+                state.single_step = true;
+            } else {
+                state.paused = None;
+            }
             Ok(())
         }
         EventBody::OverrideApplied(it) => override_applied(state, event, it),
@@ -155,6 +164,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
         created_at: event.time,
     });
     state.phase = Phase::Ready;
+    state.paused = it.paused.then(|| stop(event, "it begins held"));
     Ok(())
 }
 
@@ -173,6 +183,7 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
         }
     }
     state.phase = Phase::Thinking { attempt: it.attempt };
+    state.single_step = false;
     Ok(())
 }
 
@@ -210,6 +221,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
             status: CallStatus::Proposed,
             attempt: 0,
             approval: None,
+            let_through: false,
         };
         state.calls.insert(call.call_id, entry);
     }
@@ -249,6 +261,7 @@ fn expect_thinking(state: &SessionState, step: u32, attempt: u32) -> Result<(), 
 fn scheduled(state: &mut SessionState, it: &ToolScheduled) -> Result<(), String> {
     let kind = state.agent().zip(state.calls.get(&it.call_id));
     let kind = kind.and_then(|(agent, call)| agent.tool(&call.tool)).map(|tool| tool.kind);
+    let let_through = state.single_step;
     let call = call_mut(state, it.call_id)?;
     let status = match kind {
         Some(ToolKind::Worker) => CallStatus::Scheduled,
@@ -279,6 +292,8 @@ fn scheduled(state: &mut SessionState, it: &ToolScheduled) -> Result<(), String>
     call.status = status;
     call.attempt = it.attempt;
     call.approval = it.approval_id;
+    call.let_through = let_through;
+    state.single_step = false;
     Ok(())
 }
 

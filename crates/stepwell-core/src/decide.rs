@@ -88,6 +88,8 @@ pub enum Input {
     },
     /// Go on.
     Resume {
+        /// Only for the next thing that is owed; then it is held again.
+        once: bool,
         /// Who.
         by: Actor,
     },
@@ -228,7 +230,10 @@ fn accept(state: &SessionState, input: Input, now: TimestampMs) -> Result<Accept
         (_, Input::Pause { reason, by }) => {
             Ok(unless(state.paused.is_some(), PauseRequested { reason }, by))
         }
-        (_, Input::Resume { by }) => Ok(unless(state.paused.is_none(), ResumeRequested {}, by)),
+        (_, Input::Resume { once: true, .. }) if state.paused.is_none() => Err(Reject::NotPaused),
+        (_, Input::Resume { once, by }) => {
+            Ok(unless(state.paused.is_none(), ResumeRequested { once }, by))
+        }
     }
 }
 
@@ -288,7 +293,7 @@ fn accept_dispatch(
     if call.status != CallStatus::Scheduled {
         return Err(Reject::NotRunning { call_id, attempt });
     }
-    if state.paused.is_some() || state.cancelled.is_some() {
+    if (state.paused.is_some() && !call.let_through) || state.cancelled.is_some() {
         return Err(Reject::MayNotStart { call_id });
     }
     let by = Actor::Worker(worker.clone());

@@ -47,7 +47,7 @@ pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<Ev
     match state.phase {
         Phase::Absent | Phase::Thinking { .. } | Phase::Finished { .. } => None,
         Phase::Backoff { attempt } => follow_failure(state, agent, attempt, now),
-        Phase::Ready if state.paused.is_some() => None,
+        Phase::Ready if state.is_held() => None,
         Phase::Ready => Some(ask_or_stop(state, agent)),
         Phase::Listening => follow_answer(state, agent),
         Phase::Acting => state
@@ -133,7 +133,7 @@ fn follow_answer(state: &SessionState, agent: &Agent) -> Option<EventBody> {
         }
         // A held session does not end either: a person may still want to say something.
         Some(FinishReason::Stop | FinishReason::ToolCalls) | None
-            if state.paused.is_some() || agent.interactive =>
+            if state.is_held() || agent.interactive =>
         {
             None
         }
@@ -156,7 +156,7 @@ fn follow_failure(
     {
         return Some(after_failure(state, agent, failure, now));
     }
-    if state.timers.contains_key(&Timer::ModelRetry) || state.paused.is_some() {
+    if state.timers.contains_key(&Timer::ModelRetry) || state.is_held() {
         return None;
     }
     Some(request(state, state.step, attempt))

@@ -86,7 +86,7 @@ fn owed_to_call(state: &SessionState, call_id: CallId, call: &Call) -> Option<Co
             Some(Command::StopTool { call_id, attempt })
         }
         // Nothing new starts in a paused session; a call that may be repeated may have started.
-        CallStatus::Scheduled if state.paused.is_some() && !may_repeat(state, call) => None,
+        CallStatus::Scheduled if !state.may_start(call) => None,
         CallStatus::Scheduled => Some(Command::RunTool { call_id, attempt }),
         CallStatus::Dispatched { worker } => {
             Some(Command::FollowTool { call_id, attempt, worker: worker.clone() })

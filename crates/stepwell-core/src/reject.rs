@@ -55,6 +55,9 @@ pub enum Reject {
         /// The call.
         call_id: CallId,
     },
+    /// A single step of a session that runs by itself.
+    #[error("the session is not paused: pause it, then step through it")]
+    NotPaused,
     /// No such approval.
     #[error("the session has no approval {approval_id}")]
     UnknownApproval {

@@ -257,7 +257,7 @@ pub fn input_of(recorded: &Event) -> Option<Input> {
         EventBody::TimerFired(_) => Some(Input::Wake),
         EventBody::CancelRequested(it) => Some(Input::Cancel { reason: it.reason, by }),
         EventBody::PauseRequested(it) => Some(Input::Pause { reason: it.reason, by }),
-        EventBody::ResumeRequested(_) => Some(Input::Resume { by }),
+        EventBody::ResumeRequested(it) => Some(Input::Resume { once: it.once, by }),
         EventBody::OverrideApplied(fork) => Some(Input::Fork { fork, by }),
         EventBody::ModelRequested(_)
         | EventBody::ToolScheduled(_)

@@ -62,6 +62,9 @@ pub struct SessionState {
     pub timers: BTreeMap<Timer, TimestampMs>,
     /// Who paused it and why.
     pub paused: Option<Stop>,
+    /// One thing may begin although it is paused.
+    #[serde(default)]
+    pub single_step: bool,
     /// Who cancelled it and why.
     pub cancelled: Option<Stop>,
     /// Tools were given their time to stop after a cancel.
@@ -164,6 +167,9 @@ pub struct Call {
     pub attempt: u32,
     /// The approval that allowed it and was not used yet.
     pub approval: Option<ApprovalId>,
+    /// It may start although the session is paused: it is the one thing that was let through.
+    #[serde(default)]
+    pub let_through: bool,
 }
 
 impl Call {
@@ -402,10 +408,20 @@ impl SessionState {
         }
     }
 
+    /// Whether nothing new may begin now.
+    pub(crate) fn is_held(&self) -> bool {
+        self.paused.is_some() && !self.single_step
+    }
+
+    /// Whether a scheduled call may start, or may have started.
+    pub(crate) fn may_start(&self, call: &Call) -> bool {
+        self.paused.is_none() || call.let_through || may_repeat(self, call)
+    }
+
     /// Whether a call runs or may start now. In a pause only what may have started goes on.
     pub(crate) fn works_on(&self, call: &Call) -> bool {
         match &call.status {
-            CallStatus::Scheduled => self.paused.is_none() || may_repeat(self, call),
+            CallStatus::Scheduled => self.may_start(call),
             CallStatus::Dispatched { .. } => true,
             CallStatus::Proposed
             | CallStatus::AwaitingApproval

@@ -88,6 +88,8 @@ pub struct CreateSession {
     pub client_key: Option<String>,
     /// BLAKE3 of what the client sent, to notice a key that is used for something else.
     pub request_digest: String,
+    /// Hold it before it does anything.
+    pub paused: bool,
     /// Who submits.
     pub by: Actor,
 }
@@ -222,6 +224,7 @@ impl Engine {
             labels: create.labels,
             workspace: create.workspace,
             seed: session_id.to_string(),
+            paused: create.paused,
         };
         let before = SessionState::default();
         let decision = decide(&before, Input::Create { session, by: create.by }, now)?;

@@ -84,6 +84,7 @@ fn rejected(session_id: SessionId, reject: &Reject) -> Status {
         | Reject::MayNotStart { .. }
         | Reject::WrongAnswer { .. }
         | Reject::CannotFork { .. }
+        | Reject::NotPaused
         | Reject::ActionChanged { .. }
         | Reject::Forbidden { .. } => Status::failed_precondition(with(String::new())),
         Reject::Internal(_) | Reject::Endless => {

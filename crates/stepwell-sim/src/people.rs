@@ -40,7 +40,7 @@ pub fn pause() -> Input {
 
 /// A person lets the session go on.
 pub fn resume() -> Input {
-    Input::Resume { by: person("ann") }
+    Input::Resume { once: false, by: person("ann") }
 }
 
 /// A person says something.
@@ -74,7 +74,7 @@ impl Person {
                 let input = Input::Pause { reason: mark.clone(), by: person(name) };
                 (input, Some(Asked::Pause { reason: mark }))
             }
-            87..=97 => (Input::Resume { by: person(name) }, None),
+            87..=97 => (Input::Resume { once: self.dice.chance(300), by: person(name) }, None),
             _ => self.nonsense(state, &mark),
         }
     }

@@ -302,6 +302,7 @@ pub fn person(name: &str) -> Actor {
 /// A request for a session.
 pub fn create(agent: &Agent) -> CreateSession {
     CreateSession {
+        paused: false,
         agent: agent.clone(),
         task: Text::from("Do it."),
         title: String::new(),

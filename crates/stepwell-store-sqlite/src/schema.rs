@@ -26,6 +26,15 @@ pub(crate) fn newest() -> u32 {
     MIGRATIONS.len() as u32
 }
 
+/// What an older release ran to make a store of that schema.
+#[cfg(test)]
+pub(crate) fn up_to(version: u32) -> String {
+    let migrations = MIGRATIONS.get(..version as usize).unwrap_or_default().concat();
+    format!(
+        "{migrations} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version};"
+    )
+}
+
 /// What a database file is, as its header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {

@@ -146,6 +146,10 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Let a paused session go on
     Resume(ResumeArgs),
+    /// Let a paused session do exactly one thing, and hold it again
+    Step(ResumeArgs),
+    /// Say why a session is where it is, and what would move it
+    Explain(SessionArg),
     /// List, show, store and check agent definitions
     Agents(AgentsArgs),
     /// List the tools that workers registered
@@ -213,6 +217,9 @@ mod tests {
             "stepwell cancel 01J --reason r",
             "stepwell pause 01J --reason r",
             "stepwell resume 01J",
+            "stepwell step 01J",
+            "stepwell explain 01J",
+            "stepwell submit --paused do",
             "stepwell agents",
             "stepwell agents list",
             "stepwell agents show coder@3",

@@ -64,6 +64,9 @@ pub(crate) struct SubmitArgs {
     /// Your own key for this task: the same key never starts a second session
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+    /// Hold it before it does anything: step through it with `stepwell step`
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) paused: bool,
     /// Follow the session and exit by its outcome; `--wait=person` also ends when it waits for a person
     #[arg(long, value_enum, value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     pub(crate) wait: Option<WaitUntil>,

@@ -123,6 +123,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Cancel(args) => steer::cancel(&context, args).await,
         Command::Pause(args) => steer::pause(&context, args).await,
         Command::Resume(args) => steer::resume(&context, args).await,
+        Command::Step(args) => Box::pin(history::step(&context, args)).await,
+        Command::Explain(args) => history::explain(&context, &args.id).await,
         Command::Agents(args) => agents::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Completions(args) => completions::run(&context, &args.shell),

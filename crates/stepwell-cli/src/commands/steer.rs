@@ -59,8 +59,11 @@ pub(super) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<
 
 /// `resume`.
 pub(super) async fn resume(context: &Context, args: ResumeArgs) -> anyhow::Result<Exit> {
-    let request =
-        ResumeSessionRequest { session_id: args.session.id, requested_by: actor(&args.actor)? };
+    let request = ResumeSessionRequest {
+        session_id: args.session.id,
+        requested_by: actor(&args.actor)?,
+        once: false,
+    };
     let client = context.client().await?;
     let response = answer(&client, client.sessions().resume_session(request)).await?;
     context.acted(response.session.as_ref())

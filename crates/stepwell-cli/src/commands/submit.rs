@@ -85,6 +85,7 @@ fn request(
         title: args.title.unwrap_or_default(),
         labels: args.labels.into_iter().collect(),
         workspace: args.workspace.unwrap_or_default(),
+        paused: args.paused,
         client_key: match args.key {
             Some(key) => key,
             None => random_key()?,

@@ -28,6 +28,9 @@ pub struct SessionCreated {
     pub workspace: String,
     /// Bytes that make this session's derived values (jitter) its own; the session id.
     pub seed: String,
+    /// It begins held.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub paused: bool,
 }
 
 /// A key and a value that people put on a session.
@@ -261,7 +264,11 @@ pub struct PauseRequested {
 
 /// See [`EventBody::ResumeRequested`](super::EventBody::ResumeRequested).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResumeRequested {}
+pub struct ResumeRequested {
+    /// Only for the next thing that is owed to the outside; then it is held again.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub once: bool,
+}
 
 /// See [`EventBody::SessionFinished`](super::EventBody::SessionFinished).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

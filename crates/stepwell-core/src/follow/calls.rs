@@ -29,7 +29,7 @@ pub(super) struct OpenCall<'a> {
 /// The next decision about a call, or `None` when it waits for the outside.
 pub(super) fn follow_call(open: OpenCall<'_>) -> Option<EventBody> {
     let OpenCall { state, call_id, call, now, .. } = open;
-    let is_held = state.paused.is_some();
+    let is_held = state.is_held();
     match &call.status {
         CallStatus::Proposed
         | CallStatus::Approved

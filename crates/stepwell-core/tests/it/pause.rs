@@ -1,9 +1,9 @@
 //! Pausing in each phase: what runs ends, nothing new starts, and `resume` goes on where it was.
 
 use stepwell_core::event::{ApprovalDecision, ModelErrorKind};
-use stepwell_core::{Command, Reject, Status};
+use stepwell_core::{Command, Input, Reject, Status};
 
-use crate::world::{World, agent, id, message, pause, reserved, resume};
+use crate::world::{World, ada, agent, bob, id, message, pause, reserved, resume, session_created};
 
 #[test]
 fn a_reply_that_comes_in_a_pause_is_kept_and_starts_nothing() {
@@ -148,4 +148,47 @@ fn a_restart_in_a_pause_starts_nothing_new() {
         [Command::RunTool { call_id: id(1, 2), attempt: 1 }],
         "what may be repeated may have started, so it is brought to its end"
     );
+}
+
+fn step() -> Input {
+    Input::Resume { once: true, by: bob() }
+}
+
+/// One model call, one tool call, one after the other.
+#[test]
+fn a_single_step_lets_exactly_one_thing_through() {
+    let mut world = World::empty();
+    let mut session = session_created(agent());
+    session.paused = true;
+    world.when(Input::Create { session, by: ada() });
+    assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]));
+    assert_eq!(world.when(step()), ["resume_requested", "model_requested"]);
+    let calls = [("find", "{}"), ("pay", "{}"), ("erase", "{}")];
+    assert_eq!(world.calls(&calls), ["model_replied"], "what it asked for is held");
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(step()), ["resume_requested", "tool_scheduled"]);
+    assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 1 }]);
+    assert_eq!(world.done(id(1, 1), "shelf A"), ["tool_finished"]);
+    assert_eq!(world.when(step()), ["resume_requested", "tool_scheduled"]);
+    assert_eq!(world.reserve(id(1, 2)), ["tool_dispatched"], "a write may start, too");
+    assert_eq!(world.done(id(1, 2), "paid"), ["tool_finished"]);
+    // A refusal is owed to nobody outside, so the step goes on to the next request.
+    assert_eq!(world.when(step()), ["resume_requested", "tool_refused", "model_requested"]);
+    assert_eq!(world.answer("done"), ["model_replied"]);
+    assert_eq!(world.when(step()), ["resume_requested", "session_finished"]);
+}
+
+#[test]
+fn what_a_step_did_not_use_is_gone() {
+    let mut world = World::acting(&[("ship", "{}")]);
+    world.when(pause());
+    assert_eq!(world.when(step()), ["resume_requested"]);
+    assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert_eq!(world.when(step()), ["resume_requested", "tool_scheduled"]);
+}
+
+#[test]
+fn a_session_that_runs_cannot_be_stepped() {
+    assert_eq!(World::new().refused(step()), Reject::NotPaused);
 }

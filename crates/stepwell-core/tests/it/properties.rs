@@ -22,7 +22,7 @@ use stepwell_core::{
 
 use crate::world::{
     START, World, ada, agent, bob, cancel, create, failure, fork, has_cause, id, kinds, lost,
-    never_started, pause, reply, report, reserved, resume, wants,
+    never_started, pause, reply, report, reserved, wants,
 };
 
 /// What comes next, before it is known what the session looks like then.
@@ -96,7 +96,7 @@ fn input(world: &World, chance: &Chance) -> Input {
         14 => pause(),
         _ if chance.detail.is_multiple_of(32) => create(agent()),
         _ if chance.detail % 16 == 1 => fork(&world.state, some_edits(call_id, chance)),
-        _ => resume(),
+        _ => Input::Resume { once: chance.which.is_multiple_of(3), by: bob() },
     }
 }
 

@@ -161,6 +161,7 @@ fn inputs(world: &World) -> Vec<(&'static str, Input)> {
         ("cancel", cancel()),
         ("pause", pause()),
         ("resume", resume()),
+        ("resume: once", Input::Resume { once: true, by: ada() }),
         ("fork", fork(state, Vec::new())),
         ("fork: with a message", fork(state, vec![Edit::Message { content: Text::from("hi") }])),
     ]

@@ -97,6 +97,7 @@ pub(crate) fn session_created(agent: Agent) -> SessionCreated {
         labels: Vec::new(),
         workspace: String::new(),
         seed: "seed".into(),
+        paused: false,
     }
 }
 
@@ -213,7 +214,7 @@ pub(crate) fn pause() -> Input {
 }
 
 pub(crate) fn resume() -> Input {
-    Input::Resume { by: bob() }
+    Input::Resume { once: false, by: bob() }
 }
 
 /// A fork of a session in that state.

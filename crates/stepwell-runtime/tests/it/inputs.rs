@@ -123,6 +123,7 @@ async fn the_same_client_key_gives_the_same_session() {
     let world = World::new(6);
     let node = world.start("n1");
     let create = |digest: &str| stepwell_runtime::CreateSession {
+        paused: false,
         client_key: Some("key".to_string()),
         request_digest: digest.to_string(),
         ..stepwell_sim::world::create(&agent())

@@ -149,8 +149,10 @@ impl v1::session_service_server::SessionService for Sessions {
         &self,
         request: Request<v1::ResumeSessionRequest>,
     ) -> Result<Response<v1::ResumeSessionResponse>, Status> {
-        let Stop { session, by, .. } = request.into_inner().try_into()?;
-        let session = Some(self.submit(&session, Input::Resume { by }).await?);
+        let request = request.into_inner();
+        let once = request.once;
+        let Stop { session, by, .. } = request.try_into()?;
+        let session = Some(self.submit(&session, Input::Resume { once, by }).await?);
         Ok(Response::new(v1::ResumeSessionResponse { session }))
     }
 
@@ -223,6 +225,7 @@ impl Sessions {
             workspace: creation.workspace,
             client_key: creation.client_key,
             request_digest: creation.request_digest,
+            paused: creation.paused,
             by: creation.by,
         };
         let created = self.0.engine.create(create).await.map_err(create_status)?;

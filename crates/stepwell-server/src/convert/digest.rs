@@ -23,6 +23,7 @@ pub(super) fn of_request(request: &v1::CreateSessionRequest) -> String {
         client_key: _,
         submitted_by,
         workspace,
+        paused,
     } = request;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {
@@ -36,6 +37,10 @@ pub(super) fn of_request(request: &v1::CreateSessionRequest) -> String {
     part(title.as_bytes());
     part(submitted_by.as_bytes());
     part(workspace.as_bytes());
+    // Left out when not set, so that older keys keep their digest.
+    if *paused {
+        part(b"paused");
+    }
     let mut labels: Vec<_> = labels.iter().collect();
     labels.sort_unstable();
     for (key, value) in labels {

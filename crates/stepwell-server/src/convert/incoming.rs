@@ -31,6 +31,7 @@ pub(crate) struct Creation {
     pub(crate) workspace: String,
     pub(crate) client_key: Option<String>,
     pub(crate) request_digest: String,
+    pub(crate) paused: bool,
     pub(crate) by: Actor,
 }
 
@@ -61,6 +62,7 @@ impl TryFrom<v1::CreateSessionRequest> for Creation {
             workspace: workspace(request.workspace)?,
             client_key: client_key(request.client_key)?,
             request_digest,
+            paused: request.paused,
             by: person("submitted_by", request.submitted_by)?,
         })
     }

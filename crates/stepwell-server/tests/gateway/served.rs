@@ -113,6 +113,7 @@ impl Served {
     pub(crate) async fn create(&self) -> SessionId {
         let engine = self.engine.clone();
         let create = CreateSession {
+            paused: false,
             agent: agent(),
             task: Text::from("Look."),
             title: String::new(),

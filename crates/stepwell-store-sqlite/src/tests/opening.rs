@@ -9,6 +9,7 @@ use stepwell_ports::{Store as _, StoreError};
 
 use super::common::{SmallDisk, by_hand, database, log_bytes, open, open_shared, options};
 use crate::folder::check_file_system;
+use crate::schema;
 use crate::{OpenError, SqliteOptions, SqliteStore};
 
 #[track_caller]
@@ -73,16 +74,17 @@ fn the_store_of_a_newer_release_is_left_as_it_is() {
 
 #[test]
 fn the_store_of_an_older_release_is_brought_up_to_date_by_the_server_only() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(open(folder.path()));
-    by_hand(
-        folder.path(),
-        "DROP TABLE agents; DROP TABLE tools; DROP TABLE nodes; PRAGMA user_version = 2;",
-    );
-    let message = refusal(SqliteStore::open_read_only(folder.path()));
-    assert!(message.contains("has schema 2, this release reads schema 3"), "{message}");
-    drop(open(folder.path()));
-    SqliteStore::open_read_only(folder.path()).unwrap();
+    for version in 1..schema::newest() {
+        let folder = tempfile::tempdir().unwrap();
+        by_hand(folder.path(), "PRAGMA journal_mode = WAL");
+        by_hand(folder.path(), &schema::up_to(version));
+        let message = refusal(SqliteStore::open_read_only(folder.path()));
+        let newest = schema::newest();
+        let expected = format!("has schema {version}, this release reads schema {newest}");
+        assert!(message.contains(&expected), "{message}");
+        drop(open(folder.path()));
+        SqliteStore::open_read_only(folder.path()).unwrap();
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Act {
                 api.sessions().pause_session(request).await?;
             }
             Self::Resume => {
-                let request = ResumeSessionRequest { session_id, requested_by: by };
+                let request = ResumeSessionRequest { session_id, requested_by: by, once: false };
                 api.sessions().resume_session(request).await?;
             }
             Self::Cancel { reason } => {

@@ -1,20 +1,24 @@
 //! Time travel: past moments, exact prompts, replay, forks, comparison.
 
 mod diff;
+mod explain;
 mod fork;
 mod prompt;
 mod replay;
 mod state;
+mod step;
 
 use stepwell_core::codec::decode;
 use stepwell_core::{Event, Seq, TimestampMs};
 use stepwell_proto::v1;
 
 pub(super) use diff::run as diff;
+pub(super) use explain::run as explain;
 pub(super) use fork::run as fork;
 pub(super) use prompt::run as prompt;
 pub(super) use replay::run as replay;
 pub(super) use state::run as show_at;
+pub(super) use step::run as step;
 
 /// An event as the core knows it.
 fn core_event(event: &v1::Event) -> anyhow::Result<Event> {
