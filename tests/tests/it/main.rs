@@ -13,3 +13,4 @@ mod grpc;
 mod restart;
 mod shell;
 mod sse;
+mod travel;
