@@ -104,6 +104,21 @@ pub fn is_whole(body: &mut EventBody) -> bool {
     whole
 }
 
+/// Tells `visit` the address of every payload that `body` names: of its texts that were left out, and
+/// of the whole output beside a shortened one.
+pub fn visit_addresses(body: &mut EventBody, visit: &mut dyn FnMut(&str)) {
+    for_each_text(body, &mut |text| {
+        if let Text::Detached(blob) = text {
+            visit(&blob.blob);
+        }
+    });
+    if let EventBody::ToolFinished(finished) = body
+        && let Some(whole) = &finished.full_output
+    {
+        visit(&whole.blob);
+    }
+}
+
 /// The one list of payload fields.
 fn for_each_text(body: &mut EventBody, visit: &mut dyn FnMut(&mut Text)) {
     match body {
