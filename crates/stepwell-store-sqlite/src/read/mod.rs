@@ -5,6 +5,7 @@
 mod catalogue;
 mod events;
 mod lists;
+mod size;
 mod wake;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use tokio::sync::Semaphore;
 pub(crate) use catalogue::{agent, agent_record, agents, nodes, tools};
 pub(crate) use events::{blob, events, keyed, session, snapshot};
 pub(crate) use lists::{approvals, sessions};
+pub(crate) use size::size;
 pub(crate) use wake::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, due, next_wake};
 #[cfg(test)]
 pub(crate) use {

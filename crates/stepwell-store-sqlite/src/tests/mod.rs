@@ -7,6 +7,7 @@ mod groups;
 mod lists;
 mod log;
 mod opening;
+mod retention;
 mod room;
 
 use std::sync::Arc;

@@ -7,7 +7,9 @@ use stepwell_ports::conformance::fixtures::{
 };
 use stepwell_ports::{Store as _, StoreError};
 
-use super::common::{SmallDisk, by_hand, database, log_bytes, open, open_shared, options};
+use super::common::{
+    OLD_STORE, SmallDisk, by_hand, database, log_bytes, open, open_shared, options,
+};
 use crate::folder::check_file_system;
 use crate::{OpenError, SqliteOptions, SqliteStore};
 
@@ -75,12 +77,12 @@ fn the_store_of_a_newer_release_is_left_as_it_is() {
 fn the_store_of_an_older_release_is_brought_up_to_date_by_the_server_only() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(folder.path()));
-    by_hand(
-        folder.path(),
-        "DROP TABLE agents; DROP TABLE tools; DROP TABLE nodes; PRAGMA user_version = 2;",
-    );
+    std::fs::remove_file(database(folder.path())).unwrap();
+    by_hand(folder.path(), OLD_STORE);
     let message = refusal(SqliteStore::open_read_only(folder.path()));
-    assert!(message.contains("has schema 2, this release reads schema 3"), "{message}");
+    let known = crate::schema::newest();
+    let expected = format!("has schema 3, this release reads schema {known}");
+    assert!(message.contains(&expected), "{message}");
     drop(open(folder.path()));
     SqliteStore::open_read_only(folder.path()).unwrap();
 }

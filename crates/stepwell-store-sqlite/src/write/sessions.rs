@@ -4,9 +4,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::memory::{Prepared, PreparedNew, page_rows};
-use stepwell_ports::store::{Created, Keyed};
+use stepwell_ports::store::Created;
 use stepwell_ports::{AppendError, Claim, StoreError};
 
+use super::delete::next_key;
 use crate::blob::StoredBlob;
 use crate::error::About;
 use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, keyed};
@@ -53,14 +54,9 @@ pub(crate) fn create(
     blobs: &[StoredBlob],
 ) -> rusqlite::Result<Result<Created, AppendError>> {
     if let Some(client_key) = &new.client_key
-        && let Some(Keyed { session_id: existing, request_digest }) = keyed(conn, client_key)?
+        && let Some(keyed) = keyed(conn, client_key)?
     {
-        let is_same = request_digest == new.request_digest;
-        return Ok(Ok(if is_same {
-            Created::Existing(existing)
-        } else {
-            Created::KeyTaken(existing)
-        }));
+        return Ok(Ok(Created::of_key(&keyed, &new.request_digest)));
     }
     let session_id = new.session_id;
     if let Some(found) = find(conn, session_id)? {
@@ -107,8 +103,8 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
     conn.prepare_cached(
         "INSERT INTO sessions (session_id, status, head, step, prompt_tokens, cached_tokens,
              completion_tokens, created_at, updated_at, agent, agent_version, labels, title,
-             explain, wake_at, busy, fence, owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1, ?17)",
+             explain, wake_at, busy, fence, owner, key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1, ?17, ?18)",
     )?
     .execute(params![
         row.session_id.to_string(),
@@ -128,6 +124,7 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
         first.wake_at.map(|it| to_sql(it.0)),
         is_busy(row.status),
         owner,
+        next_key(conn)?,
     ])?;
     Ok(conn.last_insert_rowid())
 }
@@ -190,6 +187,12 @@ fn write_rest(
             event.schema,
             event.body,
         ])?;
+    }
+    for address in &prepared.refs {
+        conn.prepare_cached(
+            "INSERT INTO blob_refs (session, address) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![key, address])?;
     }
     for blob in blobs {
         conn.prepare_cached(
