@@ -435,11 +435,10 @@ pub trait Store: Send + Sync + 'static {
     /// when it has nothing else to do, also after a crash; this is for whoever wants to wait for it.
     async fn sweep(&self) -> Result<Swept, StoreError>;
 
-    /// Copies the whole store as it is at one moment, while it is written to.
-    async fn copy(&self, watcher: CopyWatcher) -> Result<StoreCopy, StoreError> {
-        // Only a store in a file of its own has something to copy.
+    /// Copies the whole store as it is at one moment, while it is written to. `None` when it has no
+    /// file to copy, or was told to end.
+    async fn copy(&self, watcher: CopyWatcher) -> Result<Option<StoreCopy>, StoreError> {
         drop(watcher);
-        let reason = "this kind of store has no file to copy: use the means of its database".into();
-        Err(StoreError::Failed { operation: "backup", reason })
+        Ok(None)
     }
 }

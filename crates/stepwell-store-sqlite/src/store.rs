@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{prepare, prepare_new};
-use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
+use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
@@ -299,5 +299,9 @@ impl Store for SqliteStore {
     async fn sweep(&self) -> Result<Swept, StoreError> {
         let work = |conn: &_| write::sweep(conn).map(Ok);
         self.writer()?.submit(About::all("sweep"), work).await
+    }
+
+    async fn copy(&self, watcher: CopyWatcher) -> Result<Option<StoreCopy>, StoreError> {
+        self.readers.copy(About::all("backup"), watcher).await
     }
 }

@@ -2,12 +2,15 @@
 
 mod agents;
 mod approvals;
+mod backup;
 mod completions;
+mod delete;
 mod doctor;
 mod events;
 mod follow;
 mod lists;
 mod mock_model;
+mod prune;
 mod steer;
 mod submit;
 
@@ -115,6 +118,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Cancel(args) => steer::cancel(&context, args).await,
         Command::Pause(args) => steer::pause(&context, args).await,
         Command::Resume(args) => steer::resume(&context, args).await,
+        Command::Delete(args) => delete::run(&context, args).await,
+        Command::Prune(args) => prune::run(&context, args).await,
+        Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
         Command::Agents(args) => agents::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Completions(args) => completions::run(&context, &args.shell),

@@ -3,10 +3,13 @@
 
 mod agents;
 mod approvals;
+mod backup;
+mod delete;
 mod sessions;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
+pub(crate) use backup::{Backups, OneAtATime};
 pub(crate) use sessions::Sessions;
 
 use stepwell_core::state::CallStatus;
@@ -34,6 +37,8 @@ pub(crate) struct Api {
     pub(crate) watches: Tasks,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
+    /// The right to copy the store.
+    pub(crate) backups: OneAtATime,
 }
 
 impl Api {

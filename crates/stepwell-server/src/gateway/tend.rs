@@ -61,7 +61,8 @@ async fn is_settled(engine: &Engine, late: &LateReport) -> bool {
             | EngineError::NotFound { .. }
             | EngineError::Quarantined { .. }
             | EngineError::Invalid { .. }
-            | EngineError::KeyTaken { .. },
+            | EngineError::KeyTaken { .. }
+            | EngineError::KeyOfDeleted { .. },
         ) => true,
         // The worker keeps it and is asked for it again.
         Err(
