@@ -11,5 +11,6 @@ mod fleet;
 mod gate;
 mod grpc;
 mod restart;
+mod retention;
 mod shell;
 mod sse;

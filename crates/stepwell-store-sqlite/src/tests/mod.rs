@@ -1,6 +1,7 @@
 //! What every store must do, done by this one; and what only a file can suffer, in the modules.
 
 mod common;
+mod copies;
 mod corrupt;
 mod crash;
 mod groups;
