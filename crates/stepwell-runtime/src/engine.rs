@@ -192,7 +192,7 @@ impl Engine {
         request_digest: &str,
     ) -> Result<Option<SessionId>, EngineError> {
         let keyed = self.inner.ports.store.keyed(client_key).await?;
-        keyed.map(|it| known(Created::of_key(&it, request_digest))).transpose()
+        keyed.map(|it| known(&Created::of_key(&it, request_digest))).transpose()
     }
 
     /// Creates a session. Durable when it returns.
@@ -243,7 +243,7 @@ impl Engine {
                 Ok(CreatedSession { session_id, is_new: true })
             }
             before @ (Created::Existing(_) | Created::KeyTaken(_) | Created::Deleted(_)) => {
-                Ok(CreatedSession { session_id: known(before)?, is_new: false })
+                Ok(CreatedSession { session_id: known(&before)?, is_new: false })
             }
         }
     }
@@ -469,8 +469,8 @@ fn title_of(task: &str) -> String {
 }
 
 /// The session of a key that was used before.
-fn known(created: Created) -> Result<SessionId, EngineError> {
-    match created {
+fn known(created: &Created) -> Result<SessionId, EngineError> {
+    match *created {
         Created::New(Claim { session_id, .. }) | Created::Existing(session_id) => Ok(session_id),
         Created::KeyTaken(session_id) => Err(EngineError::KeyTaken { session_id }),
         Created::Deleted(session_id) => Err(EngineError::KeyOfDeleted { session_id }),

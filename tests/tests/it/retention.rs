@@ -87,6 +87,27 @@ async fn what_was_deleted_stays_deleted_across_a_kill() -> Result<()> {
     until_swept(&stage).await
 }
 
+/// The worker is told to stop, what it says afterwards is settled, and it takes other work.
+#[tokio::test]
+async fn deleting_a_session_stops_its_running_tool_and_nothing_comes_back() -> Result<()> {
+    let script = "[[step]]\ntool_calls = [{ name = \"look\", arguments = { what = \"sky\", \
+        delay_ms = 80000 } }]\n[[step]]\ncontent = \"end\"";
+    let mut stage = Stage::counting(script).await?;
+    let pid = stage.worker()?.pid();
+    let ledger = stage.ledger()?;
+    for round in 1..=2 {
+        let session_id = stage.api.create("Look.", &agent_with(&["look"], "")).await?;
+        let begun = async || Ok((ledger.starts()?.len() == round).then_some(()));
+        until("the tool's beginning", begun).await?;
+        let words = ["delete", &session_id, "--force", "--yes"];
+        stage.cli().run(&words).await?.expect(0)?;
+        until("the tool's end", async || Ok(ledger.running(pid)?.is_empty().then_some(()))).await?;
+        stage.cli().run(&["show", &session_id]).await?.expect(1)?;
+    }
+    ensure!(stage.cli().json(&["ls", "--all"]).await?.is_empty());
+    until_swept(&stage).await
+}
+
 #[tokio::test]
 async fn prune_shows_first_and_then_removes_what_is_old_and_over() -> Result<()> {
     let stage = Stage::counting(PAYER).await?;

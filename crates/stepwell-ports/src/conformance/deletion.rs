@@ -194,7 +194,8 @@ pub async fn the_size_of_a_session_counts_what_would_go(store: Shared) {
     assert!(small.events == 1 && small.bytes > 0, "{small:?}");
     // Text that compresses badly, so that stored bytes can be told from references.
     let mut draw = super::fixtures::Draw::new(1);
-    let text: String = (0..3_000).map(|_| format!("{:016x}", draw.number())).collect();
+    let words: Vec<String> = (0..3_000).map(|_| draw.number().to_string()).collect();
+    let text = words.concat();
     store.append(claim, append(id(1), 1, &text)).await.expect("appends");
     let alone = size().await;
     assert!(alone.events == 2 && alone.bytes > small.bytes + 10_000, "{alone:?}");

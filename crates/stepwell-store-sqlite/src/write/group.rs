@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use stepwell_ports::StoreError;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
-use super::Message;
 use super::job::Job;
 use super::lazy::Lazy;
 use super::sweep::{self, Pace};
 use super::wal::Wal;
+use super::{Message, moment};
 use crate::error::{self, About};
 use crate::{folder, open};
 
@@ -116,12 +116,12 @@ impl Writer {
 
     /// Takes messages until there are so many, or none has come for that long.
     fn linger(&mut self, messages: &mut Vec<Message>, wanted: usize, idle: Duration) {
-        let mut last = Instant::now();
+        let mut last = moment();
         while messages.len() < wanted.min(GROUP_MAX) {
             match self.messages.try_recv() {
                 Ok(message) => {
                     messages.push(message);
-                    last = Instant::now();
+                    last = moment();
                 }
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) if last.elapsed() >= idle => return,

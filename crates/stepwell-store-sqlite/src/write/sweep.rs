@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use stepwell_ports::retention::Swept;
 
+use super::moment;
 use crate::rows::{number, to_sql};
 
 /// Rows that one piece removes, at most …
@@ -35,12 +36,12 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { last: Instant::now(), rests_until: None }
+        Self { last: moment(), rests_until: None }
     }
 
     /// Whether a writer that has nothing else to do may go on.
     pub(super) fn is_rested(&self) -> bool {
-        self.rests_until.is_none_or(|until| Instant::now() >= until)
+        self.rests_until.is_none_or(|until| moment() >= until)
     }
 
     /// Whether a piece must be done though others wait.
@@ -49,7 +50,7 @@ impl Pace {
     }
 
     pub(super) fn done(&mut self, is_ok: bool) {
-        let now = Instant::now();
+        let now = moment();
         self.last = now;
         self.rests_until = (!is_ok).then(|| now + REST);
     }
