@@ -43,6 +43,16 @@ impl Look {
         Ok(kinds.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Rows of a table.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn rows(&self, table: &str) -> Result<u64> {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let count: i64 = self.connection.query_row(&sql, [], |row| row.get(0))?;
+        Ok(u64::try_from(count)?)
+    }
+
     /// Events of all sessions together.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
 use stepwell_proto::v1::history_service_client::HistoryServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
+use stepwell_proto::v1::store_service_client::StoreServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, TimeoutExpired};
 
@@ -91,6 +92,11 @@ impl Client {
     /// Agents, tools and workers.
     pub(crate) fn agents(&self) -> AgentServiceClient<Channel> {
         AgentServiceClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// The store as a whole.
+    pub(crate) fn store(&self) -> StoreServiceClient<Channel> {
+        StoreServiceClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// What a failed call means.

@@ -110,6 +110,21 @@ fn for_each_text_of_reply(reply: &mut ModelReplied, visit: &mut dyn FnMut(&mut T
     reply.tool_calls.iter_mut().for_each(|call| visit(&mut call.arguments));
 }
 
+/// Tells `visit` the address of every payload that `body` names: of its texts that were left out, and
+/// of the whole output beside a shortened one.
+pub fn visit_addresses(body: &mut EventBody, visit: &mut dyn FnMut(&str)) {
+    for_each_text(body, &mut |text| {
+        if let Text::Detached(blob) = text {
+            visit(&blob.blob);
+        }
+    });
+    if let EventBody::ToolFinished(finished) = body
+        && let Some(whole) = &finished.full_output
+    {
+        visit(&whole.blob);
+    }
+}
+
 /// The one list of payload fields.
 fn for_each_text(body: &mut EventBody, visit: &mut dyn FnMut(&mut Text)) {
     match body {

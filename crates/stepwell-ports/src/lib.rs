@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod memory;
 pub mod model;
+pub mod retention;
 pub mod store;
 pub mod tools;
 
@@ -14,6 +15,9 @@ pub mod conformance;
 
 pub use clock::{Clock, Random};
 pub use model::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+pub use retention::{
+    CopyProgress, CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept,
+};
 pub use store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
     NodeInfo, SessionFilter, SessionInfo, Store, StoreError, StoredEvent, ToolRecord,

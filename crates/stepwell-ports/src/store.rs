@@ -9,6 +9,8 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 
+use crate::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
+
 /// Events of one append, at most. A decision is far smaller; the bound keeps a transaction short.
 pub const APPEND_EVENTS_MAX: usize = 4_096;
 
@@ -74,6 +76,23 @@ pub enum Created {
     Existing(SessionId),
     /// The client's key was used before for another request.
     KeyTaken(SessionId),
+    /// The client's key was used before for the same request, and its session was deleted since. The
+    /// key keeps that for ever, so that a request that is repeated late does not run again.
+    Deleted(SessionId),
+}
+
+impl Created {
+    /// What a create with a used key is told.
+    pub fn of_key(keyed: &Keyed, request_digest: &str) -> Self {
+        let session_id = keyed.session_id;
+        if keyed.request_digest != request_digest {
+            Self::KeyTaken(session_id)
+        } else if keyed.is_deleted {
+            Self::Deleted(session_id)
+        } else {
+            Self::Existing(session_id)
+        }
+    }
 }
 
 /// What a client's key was used for.
@@ -83,6 +102,8 @@ pub struct Keyed {
     pub session_id: SessionId,
     /// BLAKE3 of the request that created it.
     pub request_digest: String,
+    /// The session was deleted.
+    pub is_deleted: bool,
 }
 
 /// An event as it is stored: not decoded, so that one bad event does not hide the others.
@@ -139,6 +160,8 @@ pub struct SessionFilter {
     pub id_prefix: Option<String>,
     /// Text that title must contain, any case.
     pub text: Option<String>,
+    /// Only those whose last update was before this time.
+    pub updated_before: Option<TimestampMs>,
 }
 
 /// One page of a list, newest update first.
@@ -400,4 +423,26 @@ pub trait Store: Send + Sync + 'static {
 
     /// The last [`NODES_KEPT`] nodes that wrote a sign of life, by name.
     async fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError>;
+
+    /// Deletes a session for good, if it is as `only` wants it; its client key says so from then on.
+    ///
+    /// Durable when it returns, and the session is gone at once: reads find nothing, claims and
+    /// appends are [`AppendError::NotFound`]. What it leaves behind (events, payloads that nobody
+    /// else refers to) goes in pieces ([`Store::sweep`]). Cost: O(1) in the session's history.
+    async fn delete(&self, session_id: SessionId, only: &DeleteOnly)
+    -> Result<Deleted, StoreError>;
+
+    /// What a session takes in the store. Cost: O(its events), outside the writer.
+    async fn size(&self, session_id: SessionId) -> Result<Option<SessionSize>, StoreError>;
+
+    /// Removes one bounded piece of what deleted sessions left behind. A store does that by itself
+    /// when it has nothing else to do, also after a crash; this is for whoever wants to wait for it.
+    async fn sweep(&self) -> Result<Swept, StoreError>;
+
+    /// Copies the whole store as it is at one moment, while it is written to. `None` when it has no
+    /// file to copy, or was told to end.
+    async fn copy(&self, watcher: CopyWatcher) -> Result<Option<StoreCopy>, StoreError> {
+        drop(watcher);
+        Ok(None)
+    }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use stepwell_core::event::{Event, Label, SessionCreated};
 use stepwell_core::pending::needs_owner;
 use stepwell_core::summary::{SessionRow, approval_rows, session_row};
-use stepwell_core::{Actor, Agent, Input, SessionId, SessionState, Text, TimestampMs, decide};
-use stepwell_ports::store::{Created, Keyed};
+use stepwell_core::{Actor, Agent, Input, Seq, SessionId, SessionState, Text, TimestampMs, decide};
+use stepwell_ports::store::Created;
 use stepwell_ports::{
-    Append, AppendError, Claim, Clock, ModelPort, NewSession, Random, Store, StoreError,
-    ToolGateway,
+    Append, AppendError, Claim, Clock, DeleteOnly, Deleted, ModelPort, NewSession, Random, Store,
+    StoreError, ToolGateway,
 };
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -187,24 +187,21 @@ impl Engine {
     /// even when its agent could not be resolved any more.
     ///
     /// # Errors
-    /// [`EngineError::KeyTaken`], [`EngineError::Store`].
+    /// [`EngineError::KeyTaken`], [`EngineError::KeyOfDeleted`], [`EngineError::Store`].
     pub async fn created_before(
         &self,
         client_key: &str,
         request_digest: &str,
     ) -> Result<Option<SessionId>, EngineError> {
-        match self.inner.ports.store.keyed(client_key).await? {
-            Some(Keyed { session_id, request_digest: first }) if first != request_digest => {
-                Err(EngineError::KeyTaken { session_id })
-            }
-            keyed => Ok(keyed.map(|it| it.session_id)),
-        }
+        let keyed = self.inner.ports.store.keyed(client_key).await?;
+        keyed.map(|it| known(&Created::of_key(&it, request_digest))).transpose()
     }
 
     /// Creates a session. Durable when it returns.
     ///
     /// # Errors
-    /// [`EngineError::KeyTaken`], [`EngineError::Store`], [`EngineError::ShuttingDown`].
+    /// [`EngineError::KeyTaken`], [`EngineError::KeyOfDeleted`], [`EngineError::Store`],
+    /// [`EngineError::ShuttingDown`].
     pub async fn create(&self, create: CreateSession) -> Result<CreatedSession, EngineError> {
         if self.inner.draining.is_cancelled() {
             return Err(EngineError::ShuttingDown);
@@ -259,8 +256,9 @@ impl Engine {
                 self.adopt(claim, state);
                 Ok(CreatedSession { session_id, is_new: true })
             }
-            Created::Existing(session_id) => Ok(CreatedSession { session_id, is_new: false }),
-            Created::KeyTaken(session_id) => Err(EngineError::KeyTaken { session_id }),
+            before @ (Created::Existing(_) | Created::KeyTaken(_) | Created::Deleted(_)) => {
+                Ok(CreatedSession { session_id: known(&before)?, is_new: false })
+            }
         }
     }
 
@@ -305,6 +303,34 @@ impl Engine {
             }
         }
         Err(EngineError::ShuttingDown)
+    }
+
+    /// Deletes a session for good, if it is as `only` wants it. If it is in memory, its owner leaves
+    /// and what it runs is told to stop; its watchers are told, and end.
+    ///
+    /// # Errors
+    /// The store's; the outcome may be unknown: ask again.
+    pub async fn delete(
+        &self,
+        session_id: SessionId,
+        only: &DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        let deleted = self.inner.ports.store.delete(session_id, only).await;
+        match deleted {
+            Ok(Deleted::NotFound | Deleted::Kept { .. }) => {}
+            // After an error it may be gone. If it is not, its owner is back soon.
+            Ok(Deleted::Yes) | Err(_) => self.let_go(session_id),
+        }
+        deleted
+    }
+
+    fn let_go(&self, session_id: SessionId) {
+        let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mailbox) = owned.get(&session_id) {
+            mailbox.deleted();
+        }
+        drop(owned);
+        self.inner.live.announce(session_id, Seq(u64::MAX));
     }
 
     /// The state of a session, folded now. O(events since its last cached state). Writes nothing: a
@@ -454,6 +480,15 @@ fn title_of(task: &str) -> String {
         title.push('…');
     }
     title
+}
+
+/// The session of a key that was used before.
+fn known(created: &Created) -> Result<SessionId, EngineError> {
+    match *created {
+        Created::New(Claim { session_id, .. }) | Created::Existing(session_id) => Ok(session_id),
+        Created::KeyTaken(session_id) => Err(EngineError::KeyTaken { session_id }),
+        Created::Deleted(session_id) => Err(EngineError::KeyOfDeleted { session_id }),
+    }
 }
 
 /// The write of a decision; `None` for a session without a first event.

@@ -28,6 +28,12 @@ pub enum EngineError {
         /// The session of then.
         session_id: SessionId,
     },
+    /// The client's key was used before for the same request, and its session was deleted since.
+    #[error("the key was used before for this request, and its session {session_id} was deleted")]
+    KeyOfDeleted {
+        /// The session of then.
+        session_id: SessionId,
+    },
     /// The session does not accept it now.
     #[error(transparent)]
     Rejected(#[from] Reject),

@@ -25,7 +25,13 @@ pub(crate) async fn load(
     {
         state = cached;
     }
-    refresh(store, session_id, &mut state).await?;
+    match refresh(store, session_id, &mut state).await {
+        // Deleted while it was read, so that a payload or an event was missed.
+        Err(EngineError::Quarantined { .. }) if store.session(session_id).await?.is_none() => {
+            return Err(EngineError::NotFound { session_id });
+        }
+        refreshed => refreshed?,
+    }
     if state.origin.is_none() {
         return Err(EngineError::NotFound { session_id });
     }
@@ -121,7 +127,11 @@ async fn refresh_to(
                 reason: error.to_string(),
             })?;
         }
-        if state.head >= head {
+        // Heads never go back: it was deleted since the state was read.
+        if state.head > head {
+            return Err(EngineError::NotFound { session_id });
+        }
+        if state.head == head {
             return Ok(());
         }
         if events.is_empty() {

@@ -101,12 +101,14 @@ pub(crate) struct Post {
     pub(crate) ended: Vec<EffectId>,
     /// This node took the session over with this fence, though it has an owner here.
     pub(crate) claimed: Option<Fence>,
+    /// The session was deleted.
+    pub(crate) is_deleted: bool,
 }
 
 impl Post {
     fn is_empty(&self) -> bool {
-        let Self { letters, ended, claimed } = self;
-        letters.is_empty() && ended.is_empty() && claimed.is_none()
+        let Self { letters, ended, claimed, is_deleted } = self;
+        letters.is_empty() && ended.is_empty() && claimed.is_none() && !is_deleted
     }
 }
 
@@ -115,6 +117,7 @@ struct Queue {
     letters: VecDeque<Letter>,
     ended: Vec<EffectId>,
     claimed: Option<Fence>,
+    is_deleted: bool,
     is_closed: bool,
 }
 
@@ -168,6 +171,12 @@ impl Mailbox {
         }
     }
 
+    /// Tells the owner that the session was deleted.
+    pub(crate) fn deleted(&self) {
+        self.queue().is_deleted = true;
+        self.arrived.notify_one();
+    }
+
     /// Waits for something and takes it. Cancel-safe.
     pub(crate) async fn receive(&self) -> Post {
         loop {
@@ -189,7 +198,8 @@ impl Mailbox {
             self.arrived.notify_one();
         }
         let ended = std::mem::take(&mut queue.ended);
-        Post { letters, ended, claimed: queue.claimed.take() }
+        let (claimed, is_deleted) = (queue.claimed.take(), queue.is_deleted);
+        Post { letters, ended, claimed, is_deleted }
     }
 
     /// Closes the box if no letter is in it; says whether it is closed now.

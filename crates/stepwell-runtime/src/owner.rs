@@ -201,6 +201,14 @@ impl Owner {
                     continue;
                 }
             };
+            if post.is_deleted {
+                let session_id = self.session_id;
+                tracing::info!(session = %session_id, "the session was deleted");
+                let gone = || Err(EngineError::NotFound { session_id });
+                post.letters.into_iter().for_each(|letter| letter.answer(gone()));
+                // Looked at once more: it may have been created again meanwhile.
+                return Err(Departure::InDoubt);
+            }
             if post.claimed.is_some_and(|fence| fence > self.claim.fence) {
                 tracing::info!(session = %self.session_id, "the session left this node and came back");
                 post.letters.into_iter().for_each(Letter::give_back);
@@ -277,7 +285,13 @@ impl Owner {
                 Err(error @ AppendError::Malformed { .. }) => {
                     return self.refused_as_malformed(drafted, &error).await;
                 }
-                Err(AppendError::Fenced { .. } | AppendError::NotFound { .. }) => {
+                Err(AppendError::NotFound { .. }) => {
+                    tracing::info!(session = %self.session_id, "the session was deleted");
+                    let session_id = self.session_id;
+                    drafted.refuse(|| EngineError::NotFound { session_id });
+                    return Err(Departure::InDoubt);
+                }
+                Err(AppendError::Fenced { .. }) => {
                     tracing::info!(session = %self.session_id, "the session changed hands");
                     let session_id = self.session_id;
                     drafted.refuse(|| EngineError::Moved { session_id });
@@ -450,6 +464,7 @@ async fn refuse_all(
         | EngineError::NoSuchEvent { .. }
         | EngineError::Moved { .. }
         | EngineError::KeyTaken { .. }
+        | EngineError::KeyOfDeleted { .. }
         | EngineError::Rejected(_)
         | EngineError::Invalid { .. }
         | EngineError::ShuttingDown
@@ -464,6 +479,7 @@ async fn refuse_all(
             EngineError::Store(error) => EngineError::Store(error.clone()),
             EngineError::KeyTaken { .. }
             | EngineError::NoSuchEvent { .. }
+            | EngineError::KeyOfDeleted { .. }
             | EngineError::Rejected(_)
             | EngineError::Invalid { .. }
             | EngineError::Moved { .. }

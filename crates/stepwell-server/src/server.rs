@@ -12,6 +12,7 @@ use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
 use stepwell_proto::v1::history_service_server::HistoryServiceServer;
 use stepwell_proto::v1::session_service_server::SessionServiceServer;
+use stepwell_proto::v1::store_service_server::StoreServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
 use tokio::net::TcpListener;
@@ -21,7 +22,7 @@ use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 
 use crate::agent_file::ModelDefaults;
-use crate::api::{Agents, Api, Approvals, History, Sessions};
+use crate::api::{Agents, Api, Approvals, Backups, History, OneAtATime, Sessions};
 use crate::gateway::WorkerGateway;
 use crate::{conn, http};
 
@@ -54,13 +55,14 @@ const TOO_LARGE: &str = "Error, decoded message length too large";
 const UNREADABLE: &str = "failed to decode Protobuf message";
 
 /// What the health service answers for; empty means the server as a whole.
-const SERVICE_NAMES: [&str; 6] = [
+const SERVICE_NAMES: [&str; 7] = [
     "",
     v1::session_service_server::SERVICE_NAME,
     v1::approval_service_server::SERVICE_NAME,
     v1::history_service_server::SERVICE_NAME,
     v1::agent_service_server::SERVICE_NAME,
     v1::worker_service_server::SERVICE_NAME,
+    v1::store_service_server::SERVICE_NAME,
 ];
 
 /// Bounds of the server.
@@ -135,6 +137,7 @@ pub async fn serve(
         options,
         watches: watches.clone(),
         shutdown: shutdown.clone(),
+        backups: OneAtATime::default(),
     });
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICE_NAMES {
@@ -189,6 +192,7 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
     let agents = AgentServiceServer::new(Agents(api.clone()))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
+    let store = StoreServiceServer::new(Backups(api.clone()));
     let workers = api.gateway.service();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -200,6 +204,7 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
         .add_service(approvals)
         .add_service(history)
         .add_service(agents)
+        .add_service(store)
         .add_service(workers)
         .add_service(reflection().build_v1()?)
         // What older clients ask for.

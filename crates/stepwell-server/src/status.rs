@@ -46,6 +46,9 @@ pub(crate) fn engine(session_id: SessionId, error: EngineError) -> Status {
             Status::already_exists(format!("client_key: {error}; take a new key for a new request"))
         }
         EngineError::NoSuchEvent { .. } => Status::out_of_range(error.to_string()),
+        EngineError::KeyOfDeleted { .. } => Status::failed_precondition(format!(
+            "client_key: {error}; take a new key to run the task again"
+        )),
         EngineError::Rejected(reject) => rejected(session_id, &reject),
         EngineError::Invalid { .. } => Status::invalid_argument(error.to_string()),
         EngineError::Quarantined { .. } => Status::failed_precondition(format!(

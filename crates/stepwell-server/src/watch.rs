@@ -17,7 +17,7 @@ use stepwell_ports::{SessionInfo, StoredEvent};
 use stepwell_runtime::{LiveChunk, LiveChunkKind, Subscription};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::api::Api;
 use crate::convert::BadField;
@@ -142,10 +142,8 @@ pub(crate) async fn begin(
             result = follower.follow() => result,
         };
         if let Err(status) = result {
-            let seq = follower.after;
-            let text = format!("{}: watch again after seq {seq}", status.message());
             // Set once: this task is the only writer.
-            let _ = end_of_task.set(Status::new(status.code(), text));
+            let _ = end_of_task.set(why_it_ended(session_id, follower.after, &status));
         }
     });
     Ok(Watch { items: reader, end, is_over: false })
@@ -163,6 +161,16 @@ pub(crate) fn expect_seq(info: &SessionInfo, after: Seq) -> Result<(), Status> {
         info.row.session_id
     );
     Err(BadField::new("after_seq", problem).into())
+}
+
+/// The last words to a reader.
+fn why_it_ended(session_id: SessionId, after: Seq, status: &Status) -> Status {
+    if status.code() == Code::NotFound {
+        let text = format!("session {session_id} was deleted: there is nothing more to watch");
+        return Status::not_found(text);
+    }
+    let text = format!("{}: watch again after seq {after}", status.message());
+    Status::new(status.code(), text)
 }
 
 fn going_down() -> Status {

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{FaultTime, MemoryStore};
+use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
@@ -439,5 +440,22 @@ impl Store for SimStore {
 
     async fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
         pass!(self, Read, nodes, |inner| inner.nodes())
+    }
+
+    async fn delete(
+        &self,
+        session_id: SessionId,
+        only: &DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        let only = only.clone();
+        pass!(self, Write, delete, |inner| inner.delete(session_id, &only))
+    }
+
+    async fn size(&self, session_id: SessionId) -> Result<Option<SessionSize>, StoreError> {
+        pass!(self, Read, size, |inner| inner.size(session_id))
+    }
+
+    async fn sweep(&self) -> Result<Swept, StoreError> {
+        pass!(self, Write, sweep, |inner| inner.sweep())
     }
 }

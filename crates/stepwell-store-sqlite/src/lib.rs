@@ -8,6 +8,7 @@
 //! `stepwell-core`.
 
 mod blob;
+mod copy;
 mod error;
 mod folder;
 mod open;

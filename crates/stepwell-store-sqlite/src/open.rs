@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::copy;
 use crate::error::About;
 use crate::folder::{self, FolderLock};
 use crate::options::{OpenError, SqliteOptions};
@@ -32,6 +33,8 @@ pub(crate) fn for_writing(folder: &Path, options: &SqliteOptions) -> Result<Open
     folder::check_file_system(folder, is_allowed, folder::file_system)?;
     folder::create(folder)?;
     let lock = FolderLock::take(folder, options.opened_at)?;
+    // Only the holder of the lock makes copies.
+    copy::remove_left(folder);
     let file = folder::database(folder);
     if file.exists() {
         check_found(folder, &file, Need::Writing)?;

@@ -44,6 +44,11 @@ pub(crate) fn wake_at(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<Ti
     maybe_time(row, index)
 }
 
+/// A session's status.
+pub(crate) fn status(row: &Row<'_>, index: usize) -> rusqlite::Result<Status> {
+    named(row, index, Status::from_name)
+}
+
 /// A name that only this code writes; an unknown one is damage, or a release that came later.
 fn named<T>(
     row: &Row<'_>,
@@ -71,7 +76,7 @@ pub(crate) fn is_busy(status: Status) -> bool {
 pub(crate) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         session_id: session_id(row, 0)?,
-        status: named(row, 1, Status::from_name)?,
+        status: status(row, 1)?,
         head_seq: Seq(number(row, 2)?),
         step: row.get(3)?,
         usage: Usage {

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0002_approvals.sql"),
     include_str!("../../../migrations/sqlite/0003_catalogue.sql"),
     include_str!("../../../migrations/sqlite/0004_lineage.sql"),
+    include_str!("../../../migrations/sqlite/0005_retention.sql"),
 ];
 
 /// The release that this is.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{prepare, prepare_new};
+use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
@@ -280,5 +281,27 @@ impl Store for SqliteStore {
 
     async fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
         self.readers.run(About::all("nodes"), read::nodes).await
+    }
+
+    async fn delete(
+        &self,
+        session_id: SessionId,
+        only: &DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        self.writer()?.delete(session_id, only.clone()).await
+    }
+
+    async fn size(&self, session_id: SessionId) -> Result<Option<SessionSize>, StoreError> {
+        let about = About::session("size", session_id);
+        self.readers.run(about, move |it| read::size(it, session_id)).await
+    }
+
+    async fn sweep(&self) -> Result<Swept, StoreError> {
+        let work = |conn: &_| write::sweep(conn).map(Ok);
+        self.writer()?.submit(About::all("sweep"), work).await
+    }
+
+    async fn copy(&self, watcher: CopyWatcher) -> Result<Option<StoreCopy>, StoreError> {
+        self.readers.copy(About::all("backup"), watcher).await
     }
 }

@@ -11,6 +11,7 @@ mod fleet;
 mod gate;
 mod grpc;
 mod restart;
+mod retention;
 mod shell;
 mod sse;
 mod travel;

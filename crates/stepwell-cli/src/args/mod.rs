@@ -6,6 +6,7 @@
 mod history;
 mod manage;
 pub(crate) mod parse;
+mod retention;
 mod server;
 mod session;
 
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use history::*;
 pub(crate) use manage::*;
+pub(crate) use retention::*;
 pub(crate) use server::*;
 pub(crate) use session::*;
 
@@ -150,6 +152,12 @@ pub(crate) enum Command {
     Step(ResumeArgs),
     /// Say why a session is where it is, and what would move it
     Explain(SessionArg),
+    /// Delete sessions for good
+    Delete(DeleteArgs),
+    /// Delete the sessions that ended long ago
+    Prune(PruneArgs),
+    /// Save a copy of a running server's store
+    Backup(BackupArgs),
     /// List, show, store and check agent definitions
     Agents(AgentsArgs),
     /// List the tools that workers registered
@@ -220,6 +228,10 @@ mod tests {
             "stepwell step 01J",
             "stepwell explain 01J",
             "stepwell submit --paused do",
+            "stepwell delete 01J 01K --force --yes",
+            "stepwell prune --older-than 30d --status completed,failed --agent a --label k=v",
+            "stepwell prune --older-than 1d12h --limit 3 --dry-run --yes",
+            "stepwell backup b.db --force",
             "stepwell agents",
             "stepwell agents list",
             "stepwell agents show coder@3",
@@ -251,6 +263,10 @@ mod tests {
             ("stepwell resolve 01J.1 happened", ErrorKind::MissingRequiredArgument),
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
+            ("stepwell delete", ErrorKind::MissingRequiredArgument),
+            ("stepwell prune", ErrorKind::MissingRequiredArgument),
+            ("stepwell prune --older-than 30", ErrorKind::ValueValidation),
+            ("stepwell prune --older-than 30d --status thinking", ErrorKind::InvalidValue),
         ] {
             assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");
         }

@@ -1,10 +1,12 @@
 //! Values that need more than one word of checking.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use serde::{Deserialize as _, Deserializer, de};
 use stepwell_proto::v1::SessionStatus;
 
+use crate::exit::Exit;
 use crate::view::json::status_name;
 
 /// `key=value`.
@@ -48,6 +50,16 @@ pub(crate) fn host_names<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Strin
 /// Every status that a session can have, by the names of `--json`.
 pub(super) fn status_names() -> Vec<String> {
     all_statuses().map(status_name).collect()
+}
+
+/// Those that a session keeps for good.
+pub(super) fn over_status_names() -> Vec<String> {
+    all_statuses().filter(|it| Exit::of_finished(*it).is_some()).map(status_name).collect()
+}
+
+/// A time that has passed, for example `30d`.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    stepwell_server::agent_file::read_duration_ms(text).map(Duration::from_millis)
 }
 
 /// The status of that name.

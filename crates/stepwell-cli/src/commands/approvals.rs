@@ -243,7 +243,8 @@ fn show_action(context: &Context, approval: &Approval) {
     context.out.remark(&view::approval::page(approval, &page).join("\n"));
 }
 
-fn confirm(context: &Context, question: &str) -> anyhow::Result<bool> {
+/// Asks the person at the keyboard.
+pub(super) fn confirm(context: &Context, question: &str) -> anyhow::Result<bool> {
     let mut stderr = io::stderr().lock();
     write!(stderr, "{} [y/N] ", context.out.paint_err.tone(Tone::Attention, question))?;
     stderr.flush()?;

@@ -83,6 +83,7 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
+    /// Begins at the first page.
     pub(super) fn new(client: &'a Client, request: ListSessionsRequest, limit: u32) -> Self {
         Self { client, request, left: limit, is_first: true }
     }
@@ -91,6 +92,7 @@ impl<'a> Pages<'a> {
         !self.request.page_token.is_empty()
     }
 
+    /// The next page; `None` at the end.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<Session>>> {
         if self.left == 0 || (!self.is_first && !self.has_more()) {
             return Ok(None);

@@ -2,13 +2,16 @@
 
 mod agents;
 mod approvals;
+mod backup;
 mod completions;
+mod delete;
 mod doctor;
 mod events;
 mod follow;
 mod history;
 mod lists;
 mod mock_model;
+mod prune;
 mod steer;
 mod submit;
 
@@ -125,6 +128,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Resume(args) => steer::resume(&context, args).await,
         Command::Step(args) => Box::pin(history::step(&context, args)).await,
         Command::Explain(args) => history::explain(&context, &args.id).await,
+        Command::Delete(args) => delete::run(&context, args).await,
+        Command::Prune(args) => prune::run(&context, args).await,
+        Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
         Command::Agents(args) => agents::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Completions(args) => completions::run(&context, &args.shell),

@@ -38,7 +38,7 @@ pub async fn a_client_key_gives_one_session_for_ever(store: Shared) {
     assert_eq!(store.keyed("order-7").await.expect("readable"), None);
     let request_digest = first.request_digest.clone();
     create(&store, first).await;
-    let keyed = Keyed { session_id: id(1), request_digest };
+    let keyed = Keyed { session_id: id(1), request_digest, is_deleted: false };
     assert_eq!(store.keyed("order-7").await.expect("readable"), Some(keyed));
     assert_eq!(store.keyed("order-8").await.expect("readable"), None);
     let mut again = new_session(id(2));

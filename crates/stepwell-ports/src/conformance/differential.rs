@@ -6,8 +6,9 @@ use stepwell_core::summary::{ApprovalRow, ApprovalStatus};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 
 use super::fixtures::{
-    Draw, Shared, append, append_all, approval, id, label, message, new_session,
+    Draw, Shared, append, append_all, approval, id, label, message, new_session, swept,
 };
+use crate::retention::{DeleteOnly, Deleted};
 use crate::store::{Append, ApprovalFilter, Claim, NewSession, SessionFilter, ToolRecord};
 
 /// Seeds that are always tried. A seed that once failed is added here.
@@ -104,7 +105,8 @@ impl Pair {
             15..65 => self.append().await,
             65..75 => self.claim().await,
             75..82 => self.claim_due().await,
-            82..86 => {
+            82..84 => self.delete().await,
+            84..86 => {
                 let session_id = id(self.session());
                 let _ = both!(self, |it| it.quarantine(session_id, "damaged"));
             }
@@ -218,6 +220,22 @@ impl Pair {
         self.claims.extend(claimed.unwrap_or_default());
     }
 
+    /// Deletes a session if it is as drawn; half of the time what it left is removed at once.
+    async fn delete(&mut self) {
+        let n = self.session();
+        let only = DeleteOnly {
+            statuses: (0..self.draw.below(6)).map(|_| self.draw.of(&Status::ALL)).collect(),
+            updated_before: self.draw.one_in(2).then(|| self.time()),
+        };
+        if let Ok(Deleted::Yes) = both!(self, |it| it.delete(id(n), &only)) {
+            self.heads[n as usize] = 0;
+        }
+        if self.draw.one_in(2) {
+            swept(&self.left).await;
+            swept(&self.right).await;
+        }
+    }
+
     async fn snapshot(&mut self) {
         let n = self.session();
         let seq = Seq(self.draw.below(self.heads[n as usize] + 2));
@@ -272,6 +290,7 @@ impl Pair {
                 .one_in(5)
                 .then(|| id(self.session()).to_string()[..self.draw.below(3) as usize].to_owned()),
             text: self.draw.one_in(4).then(|| format!("BOX {}", self.draw.below(4))),
+            updated_before: self.draw.one_in(4).then(|| self.time()),
         };
         let limit = 1 + self.draw.below(6) as usize;
         let mut page: Option<String> = None;
@@ -302,6 +321,11 @@ impl Pair {
     }
 
     async fn compare_all(&mut self) {
+        swept(&self.left).await;
+        swept(&self.right).await;
+        for key in KEYS {
+            let _ = both!(self, |it| it.keyed(key));
+        }
         for n in 0..SESSIONS {
             let session_id: SessionId = id(n);
             let _ = both!(self, |it| it.session(session_id));

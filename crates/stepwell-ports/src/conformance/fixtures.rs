@@ -152,7 +152,9 @@ pub fn approval(session_id: SessionId, approval_id: u64, requested_at: u64) -> A
 pub async fn create(store: &Shared, new: NewSession) -> Claim {
     match store.create(new).await.expect("a session can be created") {
         Created::New(claim) => claim,
-        other @ (Created::Existing(_) | Created::KeyTaken(_)) => panic!("not new: {other:?}"),
+        other @ (Created::Existing(_) | Created::KeyTaken(_) | Created::Deleted(_)) => {
+            panic!("not new: {other:?}")
+        }
     }
 }
 
@@ -173,6 +175,11 @@ pub async fn read_all(store: &Shared, session_id: SessionId) -> Vec<StoredEvent>
         }
         events.extend(page.events);
     }
+}
+
+/// Removes all that deleted sessions left behind.
+pub async fn swept(store: &Shared) {
+    while !store.sweep().await.expect("what was deleted can be removed").is_done {}
 }
 
 /// The content of a stored event with its payloads put back.

@@ -16,6 +16,7 @@
 mod append;
 mod catalogue;
 mod claims;
+mod deletion;
 mod differential;
 pub mod fixtures;
 mod lists;
@@ -28,6 +29,7 @@ pub mod rules {
     pub use super::append::*;
     pub use super::catalogue::*;
     pub use super::claims::*;
+    pub use super::deletion::*;
     pub use super::lists::*;
     pub use super::payloads::*;
 }
@@ -69,6 +71,13 @@ macro_rules! store_conformance {
             a_definition_that_changed_is_a_new_version
             tools_are_remembered
             nodes_are_remembered_the_latest_ones
+            a_deleted_session_is_gone_for_everyone
+            only_a_session_that_fits_is_deleted
+            a_client_key_remembers_that_its_session_was_deleted
+            others_keep_what_they_share_with_a_deleted_session
+            a_payload_that_was_removed_can_come_back
+            a_deleted_id_can_be_created_again
+            the_size_of_a_session_counts_what_would_go
         }
     };
     (@each $make:expr; $($rule:ident)*) => {

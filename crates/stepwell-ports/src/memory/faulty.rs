@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 
+use crate::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
     NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
@@ -212,6 +213,22 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
         pass!(self.nodes())
+    }
+
+    async fn delete(
+        &self,
+        session_id: SessionId,
+        only: &DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        pass!(self.delete(session_id, only))
+    }
+
+    async fn size(&self, session_id: SessionId) -> Result<Option<SessionSize>, StoreError> {
+        pass!(self.size(session_id))
+    }
+
+    async fn sweep(&self) -> Result<Swept, StoreError> {
+        pass!(self.sweep())
     }
 }
 

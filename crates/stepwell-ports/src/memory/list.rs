@@ -20,6 +20,7 @@ pub fn fits(filter: &SessionFilter, row: &SessionRow) -> bool {
             .text
             .as_ref()
             .is_none_or(|text| row.title.to_lowercase().contains(&text.to_lowercase()))
+        && filter.updated_before.is_none_or(|before| row.updated_at < before)
 }
 
 /// Rows of one page for what was asked: at least one, so that every page moves on.

@@ -2,11 +2,12 @@
 //!
 //! Invariant: deterministic. No threads, no clock, and every walk goes over a sorted map.
 
+mod delete;
 mod faulty;
 mod list;
 mod prepare;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -19,6 +20,7 @@ pub use faulty::{FaultTime, FaultyStore};
 pub use list::{PageToken, fits, page_rows};
 pub use prepare::{NUMBER_MAX, Prepared, PreparedNew, prepare, prepare_new};
 
+use crate::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
     NODES_KEPT, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError, StoredEvent,
@@ -41,8 +43,10 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Inner {
     sessions: BTreeMap<SessionId, Session>,
-    /// Client keys: session and digest of the request.
-    keys: BTreeMap<String, (SessionId, String)>,
+    /// What client keys were used for.
+    keys: BTreeMap<String, Keyed>,
+    /// Sessions that were ever created.
+    places: u64,
     blobs: BTreeMap<String, Vec<u8>>,
     agents: BTreeMap<String, Vec<AgentRecord>>,
     tools: BTreeMap<String, ToolRecord>,
@@ -58,6 +62,8 @@ struct Session {
     fence: Fence,
     wake_at: Option<TimestampMs>,
     events: Vec<StoredEvent>,
+    /// Addresses of the payloads that it refers to.
+    refs: BTreeSet<String>,
     approvals: BTreeMap<ApprovalId, ApprovalRow>,
     snapshot: Option<(Seq, u32, Vec<u8>)>,
 }
@@ -77,22 +83,26 @@ impl Session {
 }
 
 impl Inner {
-    /// The first events of a session.
-    fn beginning(&self, of: ForkedFrom) -> Result<Vec<StoredEvent>, AppendError> {
+    /// The first events of a session, and the payloads that it refers to.
+    fn beginning(
+        &self,
+        of: ForkedFrom,
+    ) -> Result<(Vec<StoredEvent>, BTreeSet<String>), AppendError> {
         let ForkedFrom { session_id, seq } = of;
         let parent = self.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
         let events: Vec<_> = parent.events.iter().filter(|it| it.seq <= seq).cloned().collect();
         if events.len() as u64 == seq.0 {
-            return Ok(events);
+            return Ok((events, parent.refs.clone()));
         }
         Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() })
     }
 
     fn write(&mut self, prepared: Prepared) {
-        let Prepared { events, row, wake_at, approvals, blobs, .. } = prepared;
+        let Prepared { events, row, wake_at, approvals, blobs, refs, .. } = prepared;
         self.blobs.extend(blobs);
         if let Some(session) = self.sessions.get_mut(&row.session_id) {
             session.events.extend(events);
+            session.refs.extend(refs);
             session.row = row;
             session.wake_at = wake_at;
             session.approvals.extend(approvals.into_iter().map(|it| (it.approval_id, it)));
@@ -164,44 +174,40 @@ impl Store for MemoryStore {
         let session_id = new.session_id;
         check_addresses(session_id, &new.first)?;
         let mut inner = self.lock();
-        if let Some((existing, digest)) = new.client_key.as_ref().and_then(|it| inner.keys.get(it))
-        {
-            let is_same = *digest == new.request_digest;
-            return Ok(if is_same {
-                Created::Existing(*existing)
-            } else {
-                Created::KeyTaken(*existing)
-            });
+        if let Some(keyed) = new.client_key.as_ref().and_then(|it| inner.keys.get(it)) {
+            return Ok(Created::of_key(keyed, &new.request_digest));
         }
         if let Some(session) = inner.sessions.get(&session_id) {
             let actual = session.head();
             return Err(AppendError::Conflict { session_id, expected: Seq(0), actual });
         }
-        let events = match new.beginning {
-            None => Vec::new(),
+        let (events, refs) = match new.beginning {
+            None => (Vec::new(), BTreeSet::new()),
             Some(beginning) => inner.beginning(beginning)?,
         };
+        inner.places += 1;
         let session = Session {
-            place: inner.sessions.len() as u64 + 1,
+            place: inner.places,
             row: new.first.row.clone(),
             owner: new.owner,
             fence: Fence(1),
             wake_at: None,
             events,
+            refs,
             approvals: BTreeMap::new(),
             snapshot: None,
         };
         inner.sessions.insert(session_id, session);
         if let Some(client_key) = new.client_key {
-            inner.keys.insert(client_key, (session_id, new.request_digest));
+            let request_digest = new.request_digest;
+            inner.keys.insert(client_key, Keyed { session_id, request_digest, is_deleted: false });
         }
         inner.write(new.first);
         Ok(Created::New(Claim { session_id, fence: Fence(1) }))
     }
 
     async fn keyed(&self, client_key: &str) -> Result<Option<Keyed>, StoreError> {
-        let found = self.lock().keys.get(client_key).cloned();
-        Ok(found.map(|(session_id, request_digest)| Keyed { session_id, request_digest }))
+        Ok(self.lock().keys.get(client_key).cloned())
     }
 
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {
@@ -466,5 +472,22 @@ impl Store for MemoryStore {
             seen_at: *seen_at,
         };
         Ok(inner.nodes.iter().map(node).collect())
+    }
+
+    async fn delete(
+        &self,
+        session_id: SessionId,
+        only: &DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        Ok(self.lock().delete(session_id, only))
+    }
+
+    async fn size(&self, session_id: SessionId) -> Result<Option<SessionSize>, StoreError> {
+        Ok(self.lock().size(session_id))
+    }
+
+    async fn sweep(&self) -> Result<Swept, StoreError> {
+        // Memory is given back at once.
+        Ok(Swept { is_done: true, ..Swept::default() })
     }
 }

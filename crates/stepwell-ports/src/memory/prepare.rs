@@ -33,6 +33,9 @@ pub struct Prepared {
     pub approvals: Vec<ApprovalRow>,
     /// Payloads by address, those of the events and those that came beside them.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// Every address that the session refers to from now on, each once: those of `blobs`, and what
+    /// the events name without bringing it. Most appends have none.
+    pub refs: Vec<String>,
 }
 
 /// Checks and encodes the append of a session that exists. Cost: O(bytes of the events).
@@ -43,9 +46,13 @@ pub fn prepare(session_id: SessionId, append: Append) -> Result<Prepared, Append
     let malformed = |reason: String| AppendError::Malformed { session_id, reason };
     let head = check(session_id, &append).map_err(malformed)?;
     let Append { expected, events, mut row, mut wake_at, mut approvals, mut blobs } = append;
+    let mut refs = Vec::new();
     let events: Result<Vec<_>, String> =
-        events.into_iter().map(|event| stored_form(event, &mut blobs)).collect();
+        events.into_iter().map(|event| stored_form(event, &mut blobs, &mut refs)).collect();
     let events = events.map_err(malformed)?;
+    refs.extend(blobs.iter().map(|(address, _)| address.clone()));
+    refs.sort_unstable();
+    refs.dedup();
     bound_row(&mut row);
     for approval in &mut approvals {
         bound(&mut approval.requested_at);
@@ -53,7 +60,7 @@ pub fn prepare(session_id: SessionId, append: Append) -> Result<Prepared, Append
         approval.decided_at.as_mut().map(bound);
     }
     wake_at.as_mut().map(bound);
-    Ok(Prepared { expected, head, events, row, wake_at, approvals, blobs })
+    Ok(Prepared { expected, head, events, row, wake_at, approvals, blobs, refs })
 }
 
 /// A session that does not exist yet, in the form in which it is written.
@@ -121,7 +128,11 @@ fn check(session_id: SessionId, append: &Append) -> Result<Seq, String> {
     }
 }
 
-fn stored_form(event: Event, blobs: &mut Vec<(String, Vec<u8>)>) -> Result<StoredEvent, String> {
+fn stored_form(
+    event: Event,
+    blobs: &mut Vec<(String, Vec<u8>)>,
+    refs: &mut Vec<String>,
+) -> Result<StoredEvent, String> {
     let Event { seq, time, cause, actor, mut body } = event;
     if !codec::is_whole(&mut body) {
         return Err(format!("event {seq} has a payload that was left in the blob table"));
@@ -129,6 +140,7 @@ fn stored_form(event: Event, blobs: &mut Vec<(String, Vec<u8>)>) -> Result<Store
     codec::detach(&mut body, &mut |address, payload| {
         blobs.push((address.to_owned(), payload.as_bytes().to_vec()));
     });
+    codec::visit_addresses(&mut body, &mut |address| refs.push(address.to_owned()));
     let json = codec::encode(&body).map_err(|error| error.to_string())?;
     Ok(StoredEvent {
         seq,

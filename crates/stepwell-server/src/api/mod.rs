@@ -3,11 +3,14 @@
 
 mod agents;
 mod approvals;
+mod backup;
+mod delete;
 mod history;
 mod sessions;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
+pub(crate) use backup::{Backups, OneAtATime};
 pub(crate) use history::History;
 pub(crate) use sessions::Sessions;
 
@@ -36,6 +39,8 @@ pub(crate) struct Api {
     pub(crate) watches: Tasks,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
+    /// The right to copy the store.
+    pub(crate) backups: OneAtATime,
 }
 
 impl Api {

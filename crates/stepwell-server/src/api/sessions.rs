@@ -184,6 +184,14 @@ impl v1::session_service_server::SessionService for Sessions {
         let spans = spans.into_iter().map(convert::span).collect();
         Ok(Response::new(v1::ListSpansResponse { spans }))
     }
+
+    async fn delete_sessions(
+        &self,
+        request: Request<v1::DeleteSessionsRequest>,
+    ) -> Result<Response<v1::DeleteSessionsResponse>, Status> {
+        let sessions = self.0.delete(request.into_inner().try_into()?).await?;
+        Ok(Response::new(v1::DeleteSessionsResponse { sessions }))
+    }
 }
 
 fn prost_bytes(payload: Vec<u8>) -> axum::body::Bytes {
@@ -346,6 +354,7 @@ pub(super) fn create_status(error: EngineError) -> Status {
         EngineError::NotFound { session_id }
         | EngineError::NoSuchEvent { session_id, .. }
         | EngineError::KeyTaken { session_id }
+        | EngineError::KeyOfDeleted { session_id }
         | EngineError::Quarantined { session_id, .. }
         | EngineError::Moved { session_id }
         | EngineError::Busy { session_id } => status::engine(session_id, error),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stepwell_core::event::Label;
-use stepwell_core::{Actor, CallId, Status, Text};
+use stepwell_core::{Actor, CallId, Status, Text, TimestampMs};
 use stepwell_ports::SessionFilter;
 use stepwell_ports::store::PAGE_ROWS_MAX;
 use stepwell_proto::v1;
@@ -158,15 +158,7 @@ impl TryFrom<v1::ListSessionsRequest> for SessionQuery {
     type Error = BadField;
 
     fn try_from(request: v1::ListSessionsRequest) -> Result<Self, BadField> {
-        let mut statuses = Vec::with_capacity(request.statuses.len());
-        for (i, status) in request.statuses().enumerate() {
-            let unknown =
-                || BadField::new(format!("statuses[{i}]"), "is no status that sessions have");
-            statuses.push(status_from_wire(status).ok_or_else(unknown)?);
-        }
-        if statuses.len() != request.statuses.len() {
-            return Err(BadField::new("statuses", "holds a number that is no status"));
-        }
+        let statuses = statuses(&request.statuses)?;
         let given = |text: String| (!text.is_empty()).then_some(text);
         let text = line("text", request.text, TITLE_BYTES_MAX)?;
         let prefix = line("id_prefix", request.id_prefix.trim().to_uppercase(), NAME_BYTES_MAX)?;
@@ -176,10 +168,27 @@ impl TryFrom<v1::ListSessionsRequest> for SessionQuery {
             labels: labels(request.labels)?.into_iter().map(|it| (it.key, it.value)).collect(),
             id_prefix: given(prefix),
             text: given(text),
+            updated_before: time_before(request.updated_before_ms)?,
         };
         let rows = page_rows(request.page_size, PAGE_ROWS_DEFAULT);
         Ok(Self { filter, page: given(request.page_token), rows })
     }
+}
+
+pub(super) fn statuses(numbers: &[i32]) -> Result<Vec<Status>, BadField> {
+    let status = |(i, number): (usize, &i32)| {
+        let known = v1::SessionStatus::try_from(*number).ok().and_then(status_from_wire);
+        let unknown = || BadField::new(format!("statuses[{i}]"), "is no status that sessions have");
+        known.ok_or_else(unknown)
+    };
+    numbers.iter().enumerate().map(status).collect()
+}
+
+/// A time before which something must be; 0 for none.
+pub(super) fn time_before(time_ms: i64) -> Result<Option<TimestampMs>, BadField> {
+    let negative = |_| BadField::new("updated_before_ms", "is before 1970: give a time since then");
+    let time = u64::try_from(time_ms).map_err(negative)?;
+    Ok((time > 0).then_some(TimestampMs(time)))
 }
 
 /// Rows of a page for what was asked: `default` when nothing was.

@@ -4,6 +4,7 @@
 //! fail.
 
 mod decisions;
+mod deletion;
 mod digest;
 mod forks;
 mod incoming;
@@ -12,6 +13,8 @@ mod outgoing;
 mod tests;
 
 pub(crate) use decisions::{ApprovalQuery, Ruling};
+pub use deletion::DELETE_MAX;
+pub(crate) use deletion::{Deletion, Outcome, deleted};
 pub(crate) use forks::Forking;
 pub(crate) use incoming::{
     AgentChoice, Creation, Message, SessionQuery, Stop, blob_address, definition, page_rows,

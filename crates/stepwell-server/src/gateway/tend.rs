@@ -62,7 +62,8 @@ async fn is_settled(engine: &Engine, late: &LateReport) -> bool {
             | EngineError::NoSuchEvent { .. }
             | EngineError::Quarantined { .. }
             | EngineError::Invalid { .. }
-            | EngineError::KeyTaken { .. },
+            | EngineError::KeyTaken { .. }
+            | EngineError::KeyOfDeleted { .. },
         ) => true,
         // The worker keeps it and is asked for it again.
         Err(

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::MemoryStore;
+use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
@@ -84,4 +85,7 @@ pass! {
     fn tools() -> Result<Vec<ToolRecord>, StoreError>;
     fn beat(node: &str, now: TimestampMs) -> Result<(), StoreError>;
     fn nodes() -> Result<Vec<NodeInfo>, StoreError>;
+    fn delete(session_id: SessionId, only: &DeleteOnly) -> Result<Deleted, StoreError>;
+    fn size(session_id: SessionId) -> Result<Option<SessionSize>, StoreError>;
+    fn sweep() -> Result<Swept, StoreError>;
 }

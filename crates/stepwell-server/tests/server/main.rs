@@ -3,6 +3,7 @@
 
 mod agents;
 mod approvals;
+mod deleting;
 mod gate;
 mod http;
 mod interposed;

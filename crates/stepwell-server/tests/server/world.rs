@@ -142,6 +142,10 @@ impl World {
         within(async { while self.tasks.join_next().await.is_some() {} }).await;
     }
 
+    pub(crate) async fn connection(&self) -> Channel {
+        self.channel().await
+    }
+
     async fn channel(&self) -> Channel {
         Channel::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }

@@ -36,12 +36,18 @@ pub(crate) fn session(
 /// What a client's key was used for. Also for the writer, which must see its own uncommitted writes.
 pub(crate) fn keyed(conn: &Connection, client_key: &str) -> rusqlite::Result<Option<Keyed>> {
     conn.prepare_cached(
-        "SELECT sessions.session_id, client_keys.request_digest
+        "SELECT sessions.session_id, client_keys.request_digest, 0
          FROM client_keys JOIN sessions ON sessions.key = client_keys.session
-         WHERE client_keys.client_key = ?1",
+         WHERE client_keys.client_key = ?1
+         UNION ALL
+         SELECT session_id, request_digest, 1 FROM deleted_keys WHERE client_key = ?1",
     )?
     .query_row([client_key], |row| {
-        Ok(Keyed { session_id: rows::session_id(row, 0)?, request_digest: row.get(1)? })
+        Ok(Keyed {
+            session_id: rows::session_id(row, 0)?,
+            request_digest: row.get(1)?,
+            is_deleted: row.get(2)?,
+        })
     })
     .optional()
 }

@@ -38,7 +38,7 @@ pub(crate) fn sessions(
     let search = SessionSearch {
         transaction,
         filter,
-        before: page_start(SESSIONS_LIST, page)?,
+        before: sessions_start(filter, page)?,
         // One more than fits, to know whether there is a next page.
         wanted: page_rows(limit) + 1,
     };
@@ -47,6 +47,12 @@ pub(crate) fn sessions(
         search.collect(&walk, &mut found)?;
     }
     Ok(page_of(SESSIONS_LIST, found, search.wanted))
+}
+
+/// The walks begin behind the last page, and behind everything that is too new.
+fn sessions_start(filter: &SessionFilter, page: Option<&str>) -> Result<[u64; 2], StoreError> {
+    let start = page_start(SESSIONS_LIST, page)?;
+    Ok(filter.updated_before.map_or(start, |before| start.min([before.0, 0])))
 }
 
 /// A walk along one index.
@@ -186,6 +192,7 @@ fn approvals_of_status(
              (SELECT session_id FROM sessions WHERE key = approvals.session)
          FROM approvals
          WHERE status = ?1 AND (requested_at, session, approval_id) < (?2, ?3, ?4)
+           AND EXISTS (SELECT 1 FROM sessions WHERE key = approvals.session)
          ORDER BY requested_at DESC, session DESC, approval_id DESC LIMIT ?5"
     );
     let values = params![

@@ -1,10 +1,12 @@
 //! Reads: a bounded pool of read-only connections, used on blocking threads.
 //!
-//! Invariant: no read transaction lives longer than one call, so the log can always be shortened.
+//! Invariant: no read transaction lives longer than one call, so the log can always be shortened. A
+//! call is short, but for a copy of the whole store.
 
 mod catalogue;
 mod events;
 mod lists;
+mod size;
 mod wake;
 
 use std::path::{Path, PathBuf};
@@ -12,11 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags, Transaction};
 use stepwell_ports::StoreError;
+use stepwell_ports::retention::{CopyWatcher, StoreCopy};
 use tokio::sync::Semaphore;
 
 pub(crate) use catalogue::{agent, agent_record, agents, nodes, tools};
 pub(crate) use events::{blob, events, keyed, session, snapshot};
 pub(crate) use lists::{approvals, sessions};
+pub(crate) use size::size;
 pub(crate) use wake::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, due, next_wake};
 #[cfg(test)]
 pub(crate) use {
@@ -24,6 +28,7 @@ pub(crate) use {
     wake::{NEXT_BUSY, NEXT_PARKED},
 };
 
+use crate::copy;
 use crate::error::{self, About};
 
 /// Connections that read at the same time. Reads are short and mostly from memory, so more than a
@@ -116,11 +121,30 @@ impl Readers {
             Err(ReadError::Sqlite(error)) if error::breaks_connection(error) => {}
             Ok(_) | Err(_) => self.give_back(conn),
         }
-        outcome.map_err(|error| match error {
+        outcome.map_err(|error| self.store_error(about, error))
+    }
+
+    fn store_error(&self, about: About, error: ReadError) -> StoreError {
+        match error {
             ReadError::Sqlite(error) => about.error(&self.folder, &error),
             ReadError::Damaged(reason) => about.corrupt(&self.folder, reason),
             ReadError::Store(error) => error,
-        })
+        }
+    }
+
+    /// Copies the store, with a connection beside the pool: it takes long, and others must read
+    /// meanwhile.
+    pub(crate) async fn copy(
+        self: &Arc<Self>,
+        about: About,
+        watcher: CopyWatcher,
+    ) -> Result<Option<StoreCopy>, StoreError> {
+        let pool = Arc::clone(self);
+        let work = move || {
+            let copied = copy::copy(&pool.folder, &pool.target, &watcher);
+            copied.map_err(|error| pool.store_error(about, error))
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| about.failed(&error))?
     }
 
     fn take(&self) -> rusqlite::Result<Connection> {

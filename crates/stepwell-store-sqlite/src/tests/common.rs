@@ -15,6 +15,15 @@ pub(super) fn options() -> SqliteOptions {
     SqliteOptions { opened_at: TimestampMs(1_785_000_000_000), ..SqliteOptions::default() }
 }
 
+/// Makes an empty store of schema 3, the first that was ever used.
+pub(super) const OLD_STORE: &str = concat!(
+    "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL;",
+    include_str!("../../../../migrations/sqlite/0001_events.sql"),
+    include_str!("../../../../migrations/sqlite/0002_approvals.sql"),
+    include_str!("../../../../migrations/sqlite/0003_catalogue.sql"),
+    "PRAGMA application_id = 0x5374776c; PRAGMA user_version = 3;",
+);
+
 /// Opens the store of a folder, which must work.
 #[track_caller]
 pub(super) fn open(folder: &Path) -> SqliteStore {

@@ -7,16 +7,18 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use stepwell_core::event::EventBody;
-use stepwell_ports::AppendError;
 use stepwell_ports::conformance::fixtures::{
-    Shared, append, created, id, message, read_all, whole,
+    Shared, append, append_all, created, id, message, read_all, swept, whole,
 };
+use stepwell_ports::{AppendError, DeleteOnly, Deleted};
 use tokio::task::JoinSet;
 
 use super::common::{database, integrity, open_shared};
 
 /// Holds the data folder in the child process of [`acknowledged_appends_survive_sigkill`].
 const CHILD: &str = "STEPWELL_TEST_CRASH_CHILD";
+/// The same for [`a_kill_while_deleting_leaves_nothing_behind`].
+const DELETING_CHILD: &str = "STEPWELL_TEST_DELETING_CHILD";
 /// Sessions that the child appends to at the same time.
 const SESSIONS: u64 = 6;
 
@@ -57,9 +59,18 @@ async fn append_for_ever(store: Shared, n: u64) {
 /// Runs the child until it has acknowledged so many appends, kills it, and returns the last
 /// acknowledged seq of each session.
 fn run_and_kill(folder: &Path, acknowledgements: usize) -> BTreeMap<u64, u64> {
+    run_and_kill_child(folder, ("tests::crash::child", CHILD), acknowledgements)
+}
+
+/// The same for the child that is that test, and works when that variable is set.
+fn run_and_kill_child(
+    folder: &Path,
+    (test, variable): (&str, &str),
+    acknowledgements: usize,
+) -> BTreeMap<u64, u64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::crash::child", "--nocapture"])
-        .env(CHILD, folder)
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -100,6 +111,65 @@ async fn acknowledged_appends_survive_sigkill() {
             }
         }
         drop(store);
+        assert_eq!(integrity(folder.path()), "ok");
+    }
+}
+
+/// Not a test by itself: the process that is killed while it deletes.
+#[tokio::test]
+async fn deleting_child() {
+    let Ok(folder) = std::env::var(DELETING_CHILD) else { return };
+    let store = open_shared(Path::new(&folder));
+    for n in 0..SESSIONS {
+        let only = DeleteOnly::default();
+        assert_ne!(store.delete(id(n), &only).await.unwrap(), Deleted::NotFound);
+        loop {
+            let swept = store.sweep().await.unwrap();
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "ack {n} 1").unwrap();
+            out.flush().unwrap();
+            if swept.is_done {
+                break;
+            }
+        }
+    }
+}
+
+/// A kill at any moment of deleting: what was acknowledged as deleted stays deleted, the rest of it
+/// goes away with the next process, and the others keep all they had.
+#[tokio::test]
+async fn a_kill_while_deleting_leaves_nothing_behind() {
+    const EVENTS: u64 = 400;
+    let shared = "shared ".repeat(5_000);
+    for acknowledgements in [1, 2, 4, 7] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_shared(folder.path());
+        for n in 0..SESSIONS {
+            let claim = created(&store, n).await;
+            let bodies = (2..EVENTS).map(|seq| message(&text(n, seq)).into());
+            let bodies = bodies.chain([message(&shared).into()]).collect();
+            store.append(claim, append_all(id(n), 1, bodies)).await.unwrap();
+        }
+        drop(store);
+        let deleted = run_and_kill_child(
+            folder.path(),
+            ("tests::crash::deleting_child", DELETING_CHILD),
+            acknowledgements,
+        );
+        let store = open_shared(folder.path());
+        for n in 0..SESSIONS {
+            let events = read_all(&store, id(n)).await;
+            if deleted.contains_key(&n) {
+                assert_eq!(events, [], "session {n} was deleted");
+            }
+            if let Some(last) = events.last() {
+                assert_eq!(events.len() as u64, EVENTS, "session {n} is whole or gone");
+                assert_eq!(whole(&store, last).await, message(&shared).into());
+            }
+        }
+        swept(&store).await;
+        drop(store);
+        assert_eq!(super::retention::rest(folder.path()), []);
         assert_eq!(integrity(folder.path()), "ok");
     }
 }

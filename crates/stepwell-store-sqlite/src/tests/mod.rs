@@ -1,12 +1,14 @@
 //! What every store must do, done by this one; and what only a file can suffer, in the modules.
 
 mod common;
+mod copies;
 mod corrupt;
 mod crash;
 mod groups;
 mod lists;
 mod log;
 mod opening;
+mod retention;
 mod room;
 
 use std::sync::Arc;

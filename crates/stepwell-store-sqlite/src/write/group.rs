@@ -1,16 +1,19 @@
 //! The writer thread's loop: take what waits, one transaction, answer.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use stepwell_ports::StoreError;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
-use super::Message;
 use super::job::Job;
 use super::lazy::Lazy;
+use super::sweep::{self, Pace};
 use super::wal::Wal;
+use super::{Message, moment};
 use crate::error::{self, About};
 use crate::{folder, open};
 
@@ -36,6 +39,9 @@ pub(crate) struct Writer {
     expected: usize,
     lazy: Lazy,
     wal: Wal,
+    /// What was deleted may not be removed yet.
+    has_rest: Arc<AtomicBool>,
+    pace: Pace,
 }
 
 impl Writer {
@@ -43,6 +49,7 @@ impl Writer {
         folder: PathBuf,
         conn: Connection,
         messages: mpsc::Receiver<Message>,
+        has_rest: Arc<AtomicBool>,
     ) -> Self {
         Self {
             folder,
@@ -51,6 +58,8 @@ impl Writer {
             expected: 1,
             lazy: Lazy::default(),
             wal: Wal::default(),
+            has_rest,
+            pace: Pace::new(),
         }
     }
 
@@ -65,20 +74,37 @@ impl Writer {
                     Message::Snapshot(snapshot) => self.lazy.keep(snapshot),
                 }
             }
+            let is_idle = group.is_empty();
             if !group.is_empty() || self.lazy.is_full() {
                 self.write(&mut group);
+            }
+            if self.has_rest() && (is_idle || self.pace.is_overdue()) {
+                self.sweep();
             }
         }
         self.close();
     }
 
-    /// Takes what waits; sleeps while there is nothing. `false` at the end.
+    fn has_rest(&self) -> bool {
+        self.has_rest.load(Ordering::Relaxed)
+    }
+
+    /// Takes what waits; sleeps while there is nothing. `false` at the end. Comes back with nothing
+    /// while there is a rest of deleted sessions to remove.
     ///
     /// Sessions that were answered together come back one after the other. To begin with the first
     /// of them would leave the rest for a second fsync, again and again, at half the speed. So as
     /// many as came last time are waited for, a moment. A lone writer is never made to wait.
     fn receive(&mut self, messages: &mut Vec<Message>) -> bool {
         self.linger(messages, 1, AWAKE);
+        // Whoever closes the store need not wait: the next one goes on with it.
+        if messages.is_empty()
+            && self.has_rest()
+            && self.pace.is_rested()
+            && !self.messages.is_closed()
+        {
+            return true;
+        }
         if messages.is_empty() && self.messages.blocking_recv_many(messages, GROUP_MAX) == 0 {
             return false;
         }
@@ -90,12 +116,12 @@ impl Writer {
 
     /// Takes messages until there are so many, or none has come for that long.
     fn linger(&mut self, messages: &mut Vec<Message>, wanted: usize, idle: Duration) {
-        let mut last = Instant::now();
+        let mut last = moment();
         while messages.len() < wanted.min(GROUP_MAX) {
             match self.messages.try_recv() {
                 Ok(message) => {
                     messages.push(message);
-                    last = Instant::now();
+                    last = moment();
                 }
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) if last.elapsed() >= idle => return,
@@ -151,13 +177,49 @@ impl Writer {
             group.iter_mut().try_for_each(|job| job.apply(conn))?;
             snapshots.iter().try_for_each(|it| it.write(conn))
         });
-        match &outcome {
-            Err(error) if error::breaks_connection(error) || !conn.is_autocommit() => {
+        self.keep(conn, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Removes one piece of what deleted sessions left behind.
+    fn sweep(&mut self) {
+        let swept = match self.conn.take() {
+            Some(conn) => self.sweep_with(conn),
+            None => open::write_connection(&folder::database(&self.folder))
+                .and_then(|conn| self.sweep_with(conn)),
+        };
+        self.pace.done(swept.is_ok());
+        match swept {
+            Ok(is_done) => {
+                self.has_rest.store(!is_done, Ordering::Relaxed);
+                self.bound_wal();
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "what was deleted cannot be removed yet, tried again later: {error}"
+                );
+            }
+        }
+    }
+
+    fn sweep_with(&mut self, conn: Connection) -> Result<bool, rusqlite::Error> {
+        let outcome = if sweep::is_needed(&conn)? {
+            transact(&conn, |conn| sweep::sweep(conn).map(|it| it.is_done))
+        } else {
+            Ok(true)
+        };
+        self.keep(conn, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Keeps the connection for the next transaction, unless the error broke it.
+    fn keep(&mut self, conn: Connection, error: Option<&rusqlite::Error>) {
+        match error {
+            Some(error) if error::breaks_connection(error) || !conn.is_autocommit() => {
                 tracing::warn!("the write connection is opened anew: {error}");
             }
-            Ok(()) | Err(_) => self.conn = Some(conn),
+            Some(_) | None => self.conn = Some(conn),
         }
-        outcome
     }
 
     fn bound_wal(&mut self) {
@@ -183,12 +245,12 @@ impl Writer {
     }
 }
 
-fn transact(
+fn transact<T>(
     conn: &Connection,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
     run(conn, "BEGIN IMMEDIATE")?;
-    let outcome = work(conn).and_then(|()| run(conn, "COMMIT"));
+    let outcome = work(conn).and_then(|done| run(conn, "COMMIT").map(|()| done));
     // Some errors end the transaction by themselves.
     if outcome.is_err()
         && !conn.is_autocommit()

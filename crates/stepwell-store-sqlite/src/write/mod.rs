@@ -4,26 +4,39 @@
 //! of itself behind and nothing of its neighbours undone.
 
 mod catalogue;
+mod delete;
 mod group;
 mod job;
 mod lazy;
 mod sessions;
+mod sweep;
 mod wal;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use stepwell_core::{Seq, SessionId};
-use stepwell_ports::StoreError;
+use stepwell_ports::{DeleteOnly, Deleted, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::About;
 pub(crate) use catalogue::{beat, put_agent, put_tools};
+pub(crate) use delete::delete;
 pub(crate) use group::Writer;
 pub(crate) use job::{Job, Pending};
 pub(crate) use lazy::Snapshot;
 pub(crate) use sessions::{ClaimDue, Write, append, claim, claim_due, create, quarantine};
+pub(crate) use sweep::sweep;
 pub(crate) use wal::KEPT_BYTES as KEPT_LOG_BYTES;
+
+/// Now, for how long the writer waits: real threads and a real disk, never time that is stored.
+#[expect(clippy::disallowed_methods, reason = "the writer thread has no clock of a test to follow")]
+fn moment() -> Instant {
+    Instant::now()
+}
 
 /// Writes that may wait for the writer. Callers wait beyond that: the bound keeps a slow disk from
 /// filling the memory.
@@ -42,17 +55,21 @@ pub(crate) enum Message {
 pub(crate) struct WriterHandle {
     queue: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    /// Something was deleted, and not all of it may be removed yet.
+    has_rest: Arc<AtomicBool>,
 }
 
 impl WriterHandle {
     /// Starts the thread. `conn` is the write connection, ready for use.
     pub(crate) fn start(folder: &Path, conn: rusqlite::Connection) -> std::io::Result<Self> {
         let (queue, messages) = mpsc::channel(QUEUE_MAX);
-        let writer = Writer::new(folder.to_owned(), conn, messages);
+        // An earlier process may have left something.
+        let has_rest = Arc::new(AtomicBool::new(true));
+        let writer = Writer::new(folder.to_owned(), conn, messages, has_rest.clone());
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), thread: Some(thread), has_rest })
     }
 
     /// Runs `work` in the next transaction and returns its answer once that is durable.
@@ -71,6 +88,21 @@ impl WriterHandle {
         let queue = self.queue.as_ref().ok_or_else(closed)?;
         queue.send(job).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
+    }
+
+    /// Deletes a session; the writer removes the rest of it by itself.
+    pub(crate) async fn delete(
+        &self,
+        session_id: SessionId,
+        only: DeleteOnly,
+    ) -> Result<Deleted, StoreError> {
+        let has_rest = self.has_rest.clone();
+        let work = move |conn: &rusqlite::Connection| {
+            // On the writer's own thread: it looks at this only after the transaction.
+            has_rest.store(true, Ordering::Relaxed);
+            delete(conn, session_id, &only).map(Ok)
+        };
+        self.submit(About::session("delete", session_id), work).await
     }
 
     /// Hands a state to the cache. Dropped when the writer has too much to do.

@@ -5,9 +5,10 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::memory::{Prepared, PreparedNew, page_rows};
-use stepwell_ports::store::{Created, Keyed};
+use stepwell_ports::store::Created;
 use stepwell_ports::{AppendError, Claim, StoreError};
 
+use super::delete::next_key;
 use crate::blob::StoredBlob;
 use crate::error::About;
 use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, keyed};
@@ -54,14 +55,9 @@ pub(crate) fn create(
     blobs: &[StoredBlob],
 ) -> rusqlite::Result<Result<Created, AppendError>> {
     if let Some(client_key) = &new.client_key
-        && let Some(Keyed { session_id: existing, request_digest }) = keyed(conn, client_key)?
+        && let Some(keyed) = keyed(conn, client_key)?
     {
-        let is_same = request_digest == new.request_digest;
-        return Ok(Ok(if is_same {
-            Created::Existing(existing)
-        } else {
-            Created::KeyTaken(existing)
-        }));
+        return Ok(Ok(Created::of_key(&keyed, &new.request_digest)));
     }
     let session_id = new.session_id;
     if let Some(found) = find(conn, session_id)? {
@@ -104,8 +100,14 @@ fn parent_of(
     })
 }
 
-/// Copies the first events. Payloads in the blob table are shared by their addresses.
+/// Copies the first events. Payloads in the blob table are shared by their addresses, perhaps some
+/// that only later events of the parent name: they go with the last of both.
 fn copy_beginning(conn: &Connection, parent: i64, last: Seq, key: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO blob_refs (session, address)
+         SELECT ?1, address FROM blob_refs WHERE session = ?2",
+    )?
+    .execute(params![key, parent])?;
     let copied = conn
         .prepare_cached(
             "INSERT INTO events (session, seq, time, cause, actor, kind, schema, body)
@@ -149,9 +151,9 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
     conn.prepare_cached(
         "INSERT INTO sessions (session_id, status, head, step, prompt_tokens, cached_tokens,
              completion_tokens, created_at, updated_at, agent, agent_version, labels, title,
-             explain, wake_at, busy, fence, owner, parent, parent_seq)
+             explain, wake_at, busy, fence, owner, key, parent, parent_seq)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1, ?17,
-             ?18, ?19)",
+             ?18, ?19, ?20)",
     )?
     .execute(params![
         row.session_id.to_string(),
@@ -171,6 +173,7 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
         first.wake_at.map(|it| to_sql(it.0)),
         is_busy(row.status),
         owner,
+        next_key(conn)?,
         row.parent.map(|it| it.session_id.to_string()),
         row.parent.map(|it| to_sql(it.seq.0)),
     ])?;
@@ -235,6 +238,12 @@ fn write_rest(
             event.schema,
             event.body,
         ])?;
+    }
+    for address in &prepared.refs {
+        conn.prepare_cached(
+            "INSERT INTO blob_refs (session, address) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![key, address])?;
     }
     for blob in blobs {
         conn.prepare_cached(

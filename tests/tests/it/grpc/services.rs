@@ -12,11 +12,12 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-const SERVICES: [&str; 4] = [
+const SERVICES: [&str; 5] = [
     "stepwell.v1.SessionService",
     "stepwell.v1.ApprovalService",
     "stepwell.v1.AgentService",
     "stepwell.v1.WorkerService",
+    "stepwell.v1.StoreService",
 ];
 
 const SILENT: &str = "[[step]]\ncontent = \"x\"";
