@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -11,6 +12,7 @@ use stepwell_ports::conformance::fixtures::{
 };
 use stepwell_ports::memory::{Prepared, prepare, prepare_new};
 use stepwell_ports::{ApprovalFilter, DeleteOnly, Deleted, Swept};
+use tokio::task::JoinSet;
 
 use super::common::{OLD_STORE, by_hand, database, integrity, noise, open, open_shared};
 use crate::blob::pack_all;
@@ -82,6 +84,40 @@ async fn the_writer_removes_the_rest_by_itself() {
         }
     };
     tokio::time::timeout(PATIENCE, removed).await.expect("the writer has nothing else to do");
+    other_is_whole(&store).await;
+}
+
+/// A store that is never idle removes the rest all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rest_goes_although_the_writer_never_pauses() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    filled(&store, 300).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    for n in 3..7 {
+        let (store, stop) = (store.clone(), stop.clone());
+        let claim = created(&store, n).await;
+        tasks.spawn(async move {
+            for seq in 1.. {
+                store.append(claim, append(id(n), seq, "x")).await.unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+    }
+    store.delete(id(1), &DeleteOnly::default()).await.unwrap();
+    let removed = async {
+        while !rest(folder.path()).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, removed).await.expect("a piece goes in now and then");
+    stop.store(true, Ordering::Relaxed);
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
     other_is_whole(&store).await;
 }
 
