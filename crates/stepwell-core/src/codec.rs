@@ -7,6 +7,7 @@
 //! be added without that when it has a documented default and old readers may ignore it.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::event::{EventBody, EventKind};
 use crate::text::{BlobRef, INLINE_BYTES_MAX, PREVIEW_BYTES_MAX, Text, prefix};
@@ -102,6 +103,39 @@ pub fn is_whole(body: &mut EventBody) -> bool {
     let mut whole = true;
     for_each_text(body, &mut |text| whole &= text.whole().is_some());
     whole
+}
+
+/// A payload that lies beside its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// Address, size and preview.
+    pub blob: BlobRef,
+    /// It is a text of the event, without which the event cannot be applied. Else it is the whole
+    /// output beside a shortened one, which nothing is computed from.
+    pub is_text: bool,
+}
+
+/// Every payload that lies beside the event.
+pub fn payloads(body: &mut EventBody) -> Vec<Payload> {
+    let mut found = Vec::new();
+    for_each_text(body, &mut |text| {
+        if let Text::Detached(blob) = text {
+            found.push(Payload { blob: blob.clone(), is_text: true });
+        }
+    });
+    if let EventBody::ToolFinished(it) = body
+        && let Some(blob) = &it.full_output
+    {
+        found.push(Payload { blob: blob.clone(), is_text: false });
+    }
+    // The same payload in two fields is one payload, and a text.
+    let mut once: Vec<Payload> = Vec::with_capacity(found.len());
+    for payload in found {
+        if !once.iter().any(|it| it.blob.blob == payload.blob.blob) {
+            once.push(payload);
+        }
+    }
+    once
 }
 
 /// The one list of payload fields.
