@@ -39,9 +39,7 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// It is something else.
-    #[error(
-        "this is no exported session: {reason}; stepwell export ID -o FILE.stepwell makes one"
-    )]
+    #[error("this is no exported session: {reason}; stepwell export ID -o FILE.stepwell makes one")]
     Foreign {
         /// What it begins with.
         reason: String,

@@ -13,6 +13,7 @@ mod limits;
 mod line;
 mod pack;
 mod read;
+pub mod redact;
 mod source;
 mod write;
 

@@ -12,6 +12,9 @@ use crate::limits::Limits;
 use crate::line::{AnyHeader, BlobLine, End, EventLine, FORMAT, Header, LineKind, Seal, VERSION};
 use crate::source::Source;
 
+/// Payloads: address and bytes.
+type Blobs = Vec<(String, Vec<u8>)>;
+
 /// An event of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
@@ -38,7 +41,7 @@ pub struct Reader<R: Read> {
     header: Header,
     chain: Chain,
     /// Payloads for the next event.
-    blobs: Vec<(String, Vec<u8>)>,
+    blobs: Blobs,
     blob_bytes: u64,
     limits: Limits,
     end: Option<End>,
@@ -180,10 +183,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Gives an event its payloads; what is over or missing is damage.
-    fn attach(
-        &mut self,
-        body: &mut EventBody,
-    ) -> Result<(Vec<(String, Vec<u8>)>, Vec<String>), ArchiveError> {
+    fn attach(&mut self, body: &mut EventBody) -> Result<(Blobs, Vec<String>), ArchiveError> {
         let blobs = std::mem::take(&mut self.blobs);
         self.blob_bytes = 0;
         let payloads = codec::payloads(body);
@@ -261,8 +261,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn bad_blob(&self, address: &str, reason: &str) -> ArchiveError {
-        let (place, address, reason) =
-            (self.source.place(), address.to_owned(), reason.to_owned());
+        let (place, address, reason) = (self.source.place(), address.to_owned(), reason.to_owned());
         ArchiveError::BadBlob { place, address, reason }
     }
 }

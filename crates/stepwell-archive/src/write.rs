@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use stepwell_core::codec::{self, CodecError, Payload};
 use stepwell_core::Seq;
+use stepwell_core::codec::{self, CodecError, Payload};
 use stepwell_ports::StoredEvent;
 
 use crate::chain::Chain;

@@ -3,6 +3,7 @@
 //! Invariant: deterministic. No threads, no clock, and every walk goes over a sorted map.
 
 mod faulty;
+mod import;
 mod list;
 mod prepare;
 
@@ -14,10 +15,15 @@ use stepwell_core::codec;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{ApprovalId, Fence, Seq, SessionId, Status, TimestampMs};
 
+use import::BroughtIn;
+
 pub use faulty::{FaultTime, FaultyStore};
 pub use list::{PageToken, fits, page_rows};
-pub use prepare::{NUMBER_MAX, Prepared, PreparedNew, prepare, prepare_new};
+pub use prepare::{
+    NUMBER_MAX, Prepared, PreparedNew, check_import_page, prepare, prepare_imported, prepare_new,
+};
 
+use crate::import::{Import, ImportPage, Imported};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
     NODES_KEPT, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError, StoredEvent,
@@ -46,6 +52,10 @@ struct Inner {
     agents: BTreeMap<String, Vec<AgentRecord>>,
     tools: BTreeMap<String, ToolRecord>,
     nodes: BTreeMap<String, TimestampMs>,
+    /// Sessions that are being brought in, by the place that they will have.
+    imports: BTreeMap<u64, BroughtIn>,
+    /// The last place that was given in the order of creation.
+    last_place: u64,
 }
 
 #[derive(Debug)]
@@ -104,6 +114,11 @@ impl Inner {
         due.into_iter().take(page_rows(limit)).map(|(_, _, session_id)| session_id).collect()
     }
 
+    fn next_place(&mut self) -> u64 {
+        self.last_place += 1;
+        self.last_place
+    }
+
     fn latest_agent(&self, name: &str) -> Option<&AgentRecord> {
         self.agents.get(name).and_then(|versions| versions.last())
     }
@@ -122,12 +137,12 @@ impl MemoryStore {
 }
 
 /// A payload under another address than its own would be handed out as something else.
-fn check_addresses(session_id: SessionId, prepared: &Prepared) -> Result<(), AppendError> {
+fn check_addresses(session_id: SessionId, blobs: &[(String, Vec<u8>)]) -> Result<(), AppendError> {
     let is_wrong = |(address, bytes): &&(String, Vec<u8>)| {
         // Core gives the address of texts; other bytes are checked by the durable stores.
         str::from_utf8(bytes).is_ok_and(|text| codec::blob_ref(text).blob != *address)
     };
-    match prepared.blobs.iter().find(is_wrong) {
+    match blobs.iter().find(is_wrong) {
         Some((address, _)) => Err(AppendError::Malformed {
             session_id,
             reason: format!("{address} is not the address of its payload"),
@@ -150,7 +165,7 @@ impl Store for MemoryStore {
     async fn create(&self, new: NewSession) -> Result<Created, AppendError> {
         let new = prepare_new(new)?;
         let session_id = new.session_id;
-        check_addresses(session_id, &new.first)?;
+        check_addresses(session_id, &new.first.blobs)?;
         let mut inner = self.lock();
         if let Some((existing, digest)) = new.client_key.as_ref().and_then(|it| inner.keys.get(it))
         {
@@ -166,7 +181,7 @@ impl Store for MemoryStore {
             return Err(AppendError::Conflict { session_id, expected: Seq(0), actual });
         }
         let session = Session {
-            place: inner.sessions.len() as u64 + 1,
+            place: inner.next_place(),
             row: new.first.row.clone(),
             owner: new.owner,
             fence: Fence(1),
@@ -191,7 +206,7 @@ impl Store for MemoryStore {
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {
         let Claim { session_id, fence } = claim;
         let prepared = prepare(session_id, append)?;
-        check_addresses(session_id, &prepared)?;
+        check_addresses(session_id, &prepared.blobs)?;
         let mut inner = self.lock();
         let session =
             inner.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
@@ -376,6 +391,23 @@ impl Store for MemoryStore {
                 session.snapshot = Some((seq, version, state));
             }
         }
+        Ok(())
+    }
+
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
+        self.lock().import_begin(session_id)
+    }
+
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError> {
+        self.lock().import_events(import, page)
+    }
+
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError> {
+        self.lock().import_finish(import, imported)
+    }
+
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError> {
+        self.lock().imports.remove(&import.key);
         Ok(())
     }
 
