@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_events.sql"),
     include_str!("../../../migrations/sqlite/0002_approvals.sql"),
     include_str!("../../../migrations/sqlite/0003_catalogue.sql"),
+    include_str!("../../../migrations/sqlite/0006_imports.sql"),
 ];
 
 /// The release that this is.

@@ -4,6 +4,7 @@ mod common;
 mod corrupt;
 mod crash;
 mod groups;
+mod imports;
 mod lists;
 mod log;
 mod opening;

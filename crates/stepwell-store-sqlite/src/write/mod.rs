@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod group;
+mod import;
 mod job;
 mod lazy;
 mod sessions;
@@ -20,6 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::About;
 pub(crate) use catalogue::{beat, put_agent, put_tools};
 pub(crate) use group::Writer;
+pub(crate) use import::{
+    PackedPage, forget_imports, import_begin, import_clear, import_close, import_events,
+    import_finish,
+};
 pub(crate) use job::{Job, Pending};
 pub(crate) use lazy::Snapshot;
 pub(crate) use sessions::{ClaimDue, Write, append, claim, claim_due, create, quarantine};
