@@ -9,6 +9,7 @@ mod draft;
 mod effects;
 mod engine;
 mod error;
+pub mod import;
 mod live;
 mod load;
 mod mailbox;

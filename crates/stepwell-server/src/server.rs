@@ -1,6 +1,7 @@
 //! The server: gRPC and HTTP on one port, put together.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use tonic_health::ServingStatus;
 use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Sessions};
 use crate::gateway::WorkerGateway;
+use crate::import::IMPORT_BYTES_MAX_DEFAULT;
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -76,6 +78,10 @@ pub struct ServerOptions {
     pub slow_reader: Duration,
     /// How long running requests may take to end when the server goes down.
     pub drain: Duration,
+    /// Folder for files that are being imported; they have no name in it and vanish with the process.
+    pub spool: PathBuf,
+    /// Largest file of an import, in bytes, packed or unpacked.
+    pub import_bytes_max: u64,
 }
 
 impl Default for ServerOptions {
@@ -86,6 +92,8 @@ impl Default for ServerOptions {
             node_lease: Duration::from_secs(30),
             slow_reader: Duration::from_secs(30),
             drain: Duration::from_secs(5),
+            spool: std::env::temp_dir(),
+            import_bytes_max: IMPORT_BYTES_MAX_DEFAULT,
         }
     }
 }

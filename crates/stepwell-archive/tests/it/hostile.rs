@@ -107,7 +107,7 @@ fn deep_json_is_no_trouble() {
         format!("{{\"line\":\"end\",\"x\":{}", &deep[..60_000]),
         format!("{{\"line\":\"event\",\"x\":{deep}"),
     ] {
-        let file = seal(vec![header_line(), line]);
+        let file = seal(&[header_line(), line]);
         assert!(matches!(read(&file), Err(ArchiveError::BadLine { .. })));
     }
 }

@@ -97,14 +97,15 @@ pub(crate) fn resealed(change: impl FnOnce(&mut Vec<String>)) -> Vec<u8> {
     let mut lines: Vec<String> = file.lines().map(str::to_owned).collect();
     lines.pop();
     change(&mut lines);
-    seal(lines)
+    seal(&lines)
 }
 
-pub(crate) fn seal(lines: Vec<String>) -> Vec<u8> {
+pub(crate) fn seal(lines: &[String]) -> Vec<u8> {
     let mut text = lines.join("\n");
     text.push('\n');
     let hash = blake3_hex(text.as_bytes());
-    text.push_str(&format!("{{\"line\":\"seal\",\"blake3\":\"{hash}\"}}\n"));
+    let seal = format!("{{\"line\":\"seal\",\"blake3\":\"{hash}\"}}\n");
+    text.push_str(&seal);
     text.into_bytes()
 }
 
