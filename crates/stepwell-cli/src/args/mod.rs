@@ -3,6 +3,7 @@
 //! Invariant: only what was asked for. Defaults that a config file can set are filled in by
 //! [`crate::config`], so that flag, environment and file have one order everywhere.
 
+mod archive;
 mod manage;
 pub(crate) mod parse;
 mod server;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use archive::*;
 pub(crate) use manage::*;
 pub(crate) use server::*;
 pub(crate) use session::*;
@@ -136,6 +138,14 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Let a paused session go on
     Resume(ResumeArgs),
+    /// Write a session into a file
+    Export(ExportArgs),
+    /// Bring exported sessions into the server
+    Import(ImportArgs),
+    /// Print count and hash of sessions, to be kept elsewhere
+    Anchor(AnchorArgs),
+    /// Check exported sessions, and histories against what `anchor` wrote
+    Verify(VerifyArgs),
     /// List, show, store and check agent definitions
     Agents(AgentsArgs),
     /// List the tools that workers registered
@@ -208,6 +218,12 @@ mod tests {
             "stepwell demo --data d --listen 127.0.0.1:0 --keep",
             "stepwell doctor --model http://h/v1",
             "stepwell completions bash",
+            "stepwell export 01J -o - --fixture --redact r.toml",
+            "stepwell import a.stepwell b.stepwell -",
+            "stepwell anchor -o a.jsonl 01J 01K",
+            "stepwell anchor",
+            "stepwell verify a.stepwell --anchor a.jsonl",
+            "stepwell verify --anchor a.jsonl",
         ] {
             let parsed = parse(line);
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
@@ -227,6 +243,8 @@ mod tests {
             ("stepwell resolve 01J.1 happened", ErrorKind::MissingRequiredArgument),
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
+            ("stepwell import", ErrorKind::MissingRequiredArgument),
+            ("stepwell verify", ErrorKind::MissingRequiredArgument),
         ] {
             assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");
         }

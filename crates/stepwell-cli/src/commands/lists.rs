@@ -75,7 +75,7 @@ fn statuses(args: &LsArgs) -> Vec<i32> {
 }
 
 /// Reads a list page by page, up to a limit.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     client: &'a Client,
     request: ListSessionsRequest,
     left: u32,
@@ -83,7 +83,7 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn new(client: &'a Client, request: ListSessionsRequest, limit: u32) -> Self {
+    pub(super) fn new(client: &'a Client, request: ListSessionsRequest, limit: u32) -> Self {
         Self { client, request, left: limit, is_first: true }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Pages<'a> {
         !self.request.page_token.is_empty()
     }
 
-    async fn next(&mut self) -> anyhow::Result<Option<Vec<Session>>> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<Session>>> {
         if self.left == 0 || (!self.is_first && !self.has_more()) {
             return Ok(None);
         }

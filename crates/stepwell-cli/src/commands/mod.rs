@@ -1,15 +1,21 @@
 //! The commands: each asks the server and shows the answer.
 
 mod agents;
+mod anchor;
 mod approvals;
 mod completions;
 mod doctor;
 mod events;
+mod export;
 mod follow;
+mod history;
+mod import;
 mod lists;
 mod mock_model;
 mod steer;
 mod submit;
+mod target;
+mod verify;
 
 use std::fs;
 use std::future::Future;
@@ -115,6 +121,10 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Cancel(args) => steer::cancel(&context, args).await,
         Command::Pause(args) => steer::pause(&context, args).await,
         Command::Resume(args) => steer::resume(&context, args).await,
+        Command::Export(args) => Box::pin(export::run(&context, args)).await,
+        Command::Import(args) => Box::pin(import::run(&context, args)).await,
+        Command::Anchor(args) => Box::pin(anchor::run(&context, args)).await,
+        Command::Verify(args) => Box::pin(verify::run(&context, args)).await,
         Command::Agents(args) => agents::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Completions(args) => completions::run(&context, &args.shell),
