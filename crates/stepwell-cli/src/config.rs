@@ -397,6 +397,7 @@ api_key_env = "KEY"
 server = "gpu:9000"
 
 [limits]
+import_bytes = 1000
 active_sessions = 10
 model_calls = 20
 drain = "1m30s"
@@ -421,6 +422,7 @@ drain = "1m30s"
                     active_sessions_max: Some(10),
                     model_calls_max: Some(20),
                     drain: Some(Duration::from_secs(90)),
+                    import_bytes_max: Some(1_000),
                 },
             }
         );

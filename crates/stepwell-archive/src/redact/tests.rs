@@ -1,3 +1,5 @@
+//! What goes, what stays, and which rules are refused.
+
 use stepwell_core::event::{
     ApprovalDecided, ApprovalDecision, FinishReason, ModelReplied, ToolCall, ToolFinished,
     ToolOutcome, Usage,

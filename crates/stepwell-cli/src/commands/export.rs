@@ -88,11 +88,11 @@ fn file_name(session_id: SessionId, is_fixture: bool) -> PathBuf {
 fn report(context: &Context, exported: &Exported) {
     let Exported { session_id, file, redacted_events, .. } = exported;
     let events = view::when::counted(usize::try_from(exported.events).unwrap_or(0), "event");
-    let mut text = format!("exported {session_id}, {events}, to {file}");
-    if exported.original_head_hash.is_some() {
-        text.push_str(&format!("; texts were removed from {redacted_events} of them"));
-    }
-    context.out.remark(&text);
+    let removed = match exported.original_head_hash {
+        Some(_) => format!("; texts were removed from {redacted_events} of them"),
+        None => String::new(),
+    };
+    context.out.remark(&format!("exported {session_id}, {events}, to {file}{removed}"));
 }
 
 async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Result<Exported> {

@@ -15,8 +15,9 @@ async fn damage_is_refused_with_its_place_and_leaves_nothing() -> Result<()> {
     let plain = std::fs::read_to_string(export(&stage, &session_id, &["--fixture"]).await?)?;
     let lines: Vec<&str> = plain.lines().collect();
     let without = |gone: usize| {
-        let kept = lines.iter().enumerate().filter(|(i, _)| *i != gone);
-        kept.map(|(_, line)| format!("{line}\n")).collect::<String>().into_bytes()
+        let mut kept = lines.clone();
+        kept.remove(gone);
+        format!("{}\n", kept.join("\n")).into_bytes()
     };
     let mut swapped = lines.clone();
     swapped.swap(4, 5);
