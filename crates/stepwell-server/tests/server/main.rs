@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod gate;
 mod http;
+mod import;
 mod interposed;
 mod sessions;
 mod sse;
