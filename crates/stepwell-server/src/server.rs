@@ -15,6 +15,7 @@ use stepwell_proto::v1::session_service_server::SessionServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -23,7 +24,7 @@ use tonic_health::ServingStatus;
 use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Sessions};
 use crate::gateway::WorkerGateway;
-use crate::import::IMPORT_BYTES_MAX_DEFAULT;
+use crate::import::{IMPORT_BYTES_MAX_DEFAULT, IMPORTS_MAX};
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -140,6 +141,7 @@ pub async fn serve(
         model_defaults: services.model_defaults,
         options,
         watches: watches.clone(),
+        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
         shutdown: shutdown.clone(),
     });
     let (health, health_service) = tonic_health::server::health_reporter();

@@ -86,3 +86,21 @@ fn a_history_with_a_gap_is_not_written() {
     let (event, blobs) = stored(2, finished("x", None));
     assert!(matches!(writer.event(&event, &blobs, &[]), Err(WriteError::Gap { .. })));
 }
+
+/// Files that were written once are read for ever; one that has to change is a new version.
+#[test]
+fn files_of_version_1_are_read_for_ever() {
+    let plain = include_bytes!("../golden/v1.stepwell.jsonl");
+    let packed = include_bytes!("../golden/v1.stepwell");
+    let mut events = session();
+    events.truncate(2);
+    for file in [plain.as_slice(), packed.as_slice()] {
+        let items = read(file).unwrap();
+        assert_eq!(items.len(), 2);
+        for (item, (event, blobs)) in items.iter().zip(&events) {
+            assert_eq!((&item.stored, &item.blobs), (event, blobs));
+        }
+    }
+    let now = write(Form::Plain, &header(), &events);
+    assert!(now == plain, "the format is written otherwise than in version 1");
+}

@@ -99,7 +99,7 @@ pub(super) async fn run(context: &Context, args: VerifyArgs) -> anyhow::Result<E
                 tell(of_server(&client, anchor).await?)?;
             }
         }
-        (_, _) => {
+        (Some(_), false) | (None, _) => {
             for path in &args.files {
                 let (shown, anchors) = (path.clone(), anchors.clone());
                 let check = move || of_file(&shown, anchors.as_ref());

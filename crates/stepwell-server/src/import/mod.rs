@@ -25,6 +25,9 @@ use crate::status;
 /// Largest file of an import, in bytes, packed or unpacked, when nothing else is said.
 pub const IMPORT_BYTES_MAX_DEFAULT: u64 = 8 * 1024 * 1024 * 1024;
 
+/// Imports that run at the same time; each may take disk for a whole file.
+pub(crate) const IMPORTS_MAX: usize = 4;
+
 /// A file that is being read.
 type FileReader = Reader<std::io::BufReader<std::fs::File>>;
 
@@ -42,6 +45,11 @@ pub(crate) async fn run(
     api: &Arc<Api>,
     stream: Streaming<v1::ImportSessionRequest>,
 ) -> Result<v1::ImportSessionResponse, Status> {
+    let permit = api.imports.clone().try_acquire_owned().map_err(|_| {
+        Status::resource_exhausted(format!(
+            "nothing was imported: {IMPORTS_MAX} imports are running; try again when one is over"
+        ))
+    })?;
     let spooled = spool::take(stream, &api.options).await?;
     let (reply, answer) = oneshot::channel();
     let shared = api.clone();
@@ -49,6 +57,7 @@ pub(crate) async fn run(
     api.watches.spawn(async move {
         // A client that is gone does not want to know.
         let _ = reply.send(bring_in(&shared, spooled).await);
+        drop(permit);
     });
     let broken = || Status::unavailable("the server is going down; import the file again");
     let outcome = answer.await.map_err(|_| broken())??;

@@ -30,7 +30,7 @@ pub(super) async fn take(
     let file = super::on_thread(move || tempfile::tempfile_in(folder)).await?.map_err(failed)?;
     let mut file = tokio::fs::File::from_std(file);
     let (mut name, mut bytes, mut is_first) = (String::new(), 0_u64, true);
-    while let Some(piece) = stream.message().await? {
+    while let Some(piece) = next_piece(&mut stream, options).await? {
         if is_first {
             name = checked_name(piece.name)?;
             is_first = false;
@@ -48,6 +48,19 @@ pub(super) async fn take(
     file.flush().await.map_err(failed)?;
     file.seek(SeekFrom::Start(0)).await.map_err(failed)?;
     Ok(Spooled { file: file.into_std().await, name })
+}
+
+/// A client that sends nothing must not keep its place for ever.
+async fn next_piece(
+    stream: &mut Streaming<v1::ImportSessionRequest>,
+    options: &ServerOptions,
+) -> Result<Option<v1::ImportSessionRequest>, Status> {
+    let piece = tokio::time::timeout(options.slow_reader, stream.message()).await;
+    piece.unwrap_or_else(|_| {
+        let seconds = options.slow_reader.as_secs();
+        let text = format!("nothing was imported: nothing of the file came for {seconds} s");
+        Err(Status::deadline_exceeded(text))
+    })
 }
 
 fn checked_name(name: String) -> Result<String, Status> {
