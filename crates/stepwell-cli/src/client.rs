@@ -58,7 +58,12 @@ pub(crate) struct Client {
 impl Client {
     /// Connects.
     pub(crate) async fn connect(server: &str) -> Result<Self, Refusal> {
-        let endpoint = endpoint(server, CONNECT_TIMEOUT)?;
+        Self::connect_for(server, ANSWER_TIMEOUT).await
+    }
+
+    /// Connects for calls whose answer may take so long.
+    pub(crate) async fn connect_for(server: &str, patience: Duration) -> Result<Self, Refusal> {
+        let endpoint = endpoint(server, CONNECT_TIMEOUT)?.timeout(patience);
         let connected = endpoint.connect().await;
         let channel = connected.map_err(|error| no_connection(server, &error))?;
         Ok(Self { server: server.to_owned(), channel })

@@ -59,10 +59,11 @@ struct LimitsSection {
     model_calls: Option<u32>,
     #[serde(default, deserialize_with = "duration")]
     drain: Option<Duration>,
+    import_bytes: Option<u64>,
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "listen",
     "allow_hosts",
     "data",
@@ -76,6 +77,7 @@ const KEYS: [&str; 13] = [
     "active_sessions",
     "model_calls",
     "drain",
+    "import_bytes",
 ];
 
 fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
@@ -148,6 +150,8 @@ pub(crate) struct EngineLimits {
     pub(crate) model_calls_max: Option<usize>,
     /// Time to end running work.
     pub(crate) drain: Option<Duration>,
+    /// Largest file of an import, in bytes.
+    pub(crate) import_bytes_max: Option<u64>,
 }
 
 /// What a server needs to know.
@@ -317,6 +321,7 @@ impl Config {
             active_sessions_max: size(args.active_sessions.or(file.active_sessions)),
             model_calls_max: size(args.model_calls.or(file.model_calls)),
             drain: drain.or(file.drain),
+            import_bytes_max: args.import_bytes.or(file.import_bytes),
         })
     }
 
@@ -392,6 +397,7 @@ api_key_env = "KEY"
 server = "gpu:9000"
 
 [limits]
+import_bytes = 1000
 active_sessions = 10
 model_calls = 20
 drain = "1m30s"
@@ -416,6 +422,7 @@ drain = "1m30s"
                     active_sessions_max: Some(10),
                     model_calls_max: Some(20),
                     drain: Some(Duration::from_secs(90)),
+                    import_bytes_max: Some(1_000),
                 },
             }
         );

@@ -7,6 +7,7 @@
 //! be added without that when it has a documented default and old readers may ignore it.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::event::{Edit, EventBody, EventKind, ModelReplied};
 use crate::text::{BlobRef, INLINE_BYTES_MAX, PREVIEW_BYTES_MAX, Text, prefix};
@@ -110,19 +111,37 @@ fn for_each_text_of_reply(reply: &mut ModelReplied, visit: &mut dyn FnMut(&mut T
     reply.tool_calls.iter_mut().for_each(|call| visit(&mut call.arguments));
 }
 
-/// Tells `visit` the address of every payload that `body` names: of its texts that were left out, and
-/// of the whole output beside a shortened one.
-pub fn visit_addresses(body: &mut EventBody, visit: &mut dyn FnMut(&str)) {
+/// A payload that lies beside its event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// Address, size and preview.
+    pub blob: BlobRef,
+    /// It is a text of the event, without which the event cannot be applied. Else it is the whole
+    /// output beside a shortened one, which nothing is computed from.
+    pub is_text: bool,
+}
+
+/// Every payload that lies beside the event.
+pub fn payloads(body: &mut EventBody) -> Vec<Payload> {
+    let mut found = Vec::new();
     for_each_text(body, &mut |text| {
         if let Text::Detached(blob) = text {
-            visit(&blob.blob);
+            found.push(Payload { blob: blob.clone(), is_text: true });
         }
     });
-    if let EventBody::ToolFinished(finished) = body
-        && let Some(whole) = &finished.full_output
+    if let EventBody::ToolFinished(it) = body
+        && let Some(blob) = &it.full_output
     {
-        visit(&whole.blob);
+        found.push(Payload { blob: blob.clone(), is_text: false });
     }
+    // The same payload in two fields is one payload, and a text.
+    let mut once: Vec<Payload> = Vec::with_capacity(found.len());
+    for payload in found {
+        if !once.iter().any(|it| it.blob.blob == payload.blob.blob) {
+            once.push(payload);
+        }
+    }
+    once
 }
 
 /// The one list of payload fields.

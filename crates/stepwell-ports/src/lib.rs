@@ -4,6 +4,7 @@
 //! Invariant: no adapter of a real system lives here.
 
 pub mod clock;
+pub mod import;
 pub mod memory;
 pub mod model;
 pub mod retention;
@@ -14,6 +15,7 @@ pub mod tools;
 pub mod conformance;
 
 pub use clock::{Clock, Random};
+pub use import::{Import, ImportPage, Imported};
 pub use model::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
 pub use retention::{
     CopyProgress, CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept,

@@ -9,6 +9,7 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 
+use crate::import::{Import, ImportPage, Imported};
 use crate::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 
 /// Events of one append, at most. A decision is far smaller; the bound keeps a transaction short.
@@ -393,6 +394,24 @@ pub trait Store: Send + Sync + 'static {
         version: u32,
         state: Vec<u8>,
     ) -> Result<(), StoreError>;
+
+    /// Begins to bring in a session from elsewhere. Nothing of it is seen, and a crash leaves nothing
+    /// of it, before [`Store::import_finish`]. [`AppendError::Conflict`] when the session exists.
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError>;
+
+    /// Brings in the next events, at most [`APPEND_EVENTS_MAX`], as they are; returns the new head.
+    /// Cost: one transaction shared with other waiting writes, O(events).
+    /// [`AppendError::NotFound`] for an import that was finished or dropped.
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError>;
+
+    /// Makes the session visible, owned by nobody. Durable when it returns. Cost: one transaction,
+    /// O(approvals), whatever the length of the history.
+    /// [`AppendError::Conflict`] when a session with that id was created meanwhile.
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError>;
+
+    /// Forgets what was brought in so far, in pieces that hold up nobody. An import that is over is
+    /// left alone. What nobody drops is forgotten when the store is opened the next time.
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError>;
 
     /// Stores a definition as the next version of its name; the same text again keeps its version.
     async fn put_agent(

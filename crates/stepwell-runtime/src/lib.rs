@@ -10,6 +10,7 @@ mod effects;
 mod engine;
 mod error;
 mod fork;
+pub mod import;
 mod live;
 mod load;
 mod mailbox;

@@ -13,6 +13,7 @@ mod convert;
 mod find;
 pub mod gateway;
 mod http;
+mod import;
 mod ownership;
 mod payload;
 mod server;
@@ -25,4 +26,5 @@ pub use convert::{
     TEXT_BYTES_MAX, TITLE_BYTES_MAX,
 };
 pub use find::PREFIX_CHARS_MIN;
+pub use import::IMPORT_BYTES_MAX_DEFAULT;
 pub use server::{PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, serve};

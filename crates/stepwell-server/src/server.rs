@@ -1,6 +1,7 @@
 //! The server: gRPC and HTTP on one port, put together.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use stepwell_proto::v1::store_service_server::StoreServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -24,6 +26,7 @@ use tonic_health::ServingStatus;
 use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Backups, History, OneAtATime, Sessions};
 use crate::gateway::WorkerGateway;
+use crate::import::{IMPORT_BYTES_MAX_DEFAULT, IMPORTS_MAX};
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -80,6 +83,10 @@ pub struct ServerOptions {
     pub slow_reader: Duration,
     /// How long running requests may take to end when the server goes down.
     pub drain: Duration,
+    /// Folder for files that are being imported; they have no name in it and vanish with the process.
+    pub spool: PathBuf,
+    /// Largest file of an import, in bytes, packed or unpacked.
+    pub import_bytes_max: u64,
 }
 
 impl Default for ServerOptions {
@@ -90,6 +97,8 @@ impl Default for ServerOptions {
             node_lease: Duration::from_secs(30),
             slow_reader: Duration::from_secs(30),
             drain: Duration::from_secs(5),
+            spool: std::env::temp_dir(),
+            import_bytes_max: IMPORT_BYTES_MAX_DEFAULT,
         }
     }
 }
@@ -136,6 +145,7 @@ pub async fn serve(
         model_defaults: services.model_defaults,
         options,
         watches: watches.clone(),
+        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
         shutdown: shutdown.clone(),
         backups: OneAtATime::default(),
     });

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
+use stepwell_ports::import::{Import, ImportPage, Imported};
 use stepwell_ports::memory::{FaultTime, MemoryStore};
 use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use stepwell_ports::store::{Created, Keyed};
@@ -400,6 +401,22 @@ impl Store for SimStore {
     ) -> Result<(), StoreError> {
         pass!(self, Write, put_snapshot, |inner| inner
             .put_snapshot(session_id, seq, version, state))
+    }
+
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
+        pass!(self, Write, import_begin, |inner| inner.import_begin(session_id))
+    }
+
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError> {
+        pass!(self, Write, import_events, |inner| inner.import_events(import, page))
+    }
+
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError> {
+        pass!(self, Write, import_finish, |inner| inner.import_finish(import, imported))
+    }
+
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError> {
+        pass!(self, Write, import_drop, |inner| inner.import_drop(import))
     }
 
     async fn put_agent(

@@ -30,7 +30,14 @@ pub(crate) async fn pack_all(
     session_id: SessionId,
     prepared: &mut Prepared,
 ) -> Result<Vec<StoredBlob>, AppendError> {
-    let blobs = std::mem::take(&mut prepared.blobs);
+    pack_blobs(session_id, std::mem::take(&mut prepared.blobs)).await
+}
+
+/// Checks and compresses payloads.
+pub(crate) async fn pack_blobs(
+    session_id: SessionId,
+    blobs: Vec<(String, Vec<u8>)>,
+) -> Result<Vec<StoredBlob>, AppendError> {
     let bytes = blobs.iter().map(|(_, payload)| payload.len()).sum();
     let pack_each = move || blobs.into_iter().map(|it| pack(session_id, it)).collect();
     off_thread(bytes, About::session("append", session_id), pack_each).await?

@@ -10,7 +10,7 @@ use crate::folder::{self, FolderLock};
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Target};
 use crate::schema::{self, Found, PAGE_BYTES};
-use crate::write::KEPT_LOG_BYTES;
+use crate::write::{self, KEPT_LOG_BYTES};
 
 /// How long the writer waits for somebody who writes by hand (the sqlite3 shell), in milliseconds.
 const BUSY_TIMEOUT_MS: i32 = 10_000;
@@ -44,6 +44,7 @@ pub(crate) fn for_writing(folder: &Path, options: &SqliteOptions) -> Result<Open
     let failed = |error: rusqlite::Error| about.error(folder, &error);
     let mut conn = write_connection(&file).map_err(failed)?;
     schema::migrate(&mut conn).map_err(failed)?;
+    write::forget_imports(&conn).map_err(failed)?;
     Ok(Opened { lock, conn })
 }
 

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0003_catalogue.sql"),
     include_str!("../../../migrations/sqlite/0004_lineage.sql"),
     include_str!("../../../migrations/sqlite/0005_retention.sql"),
+    include_str!("../../../migrations/sqlite/0006_imports.sql"),
 ];
 
 /// The release that this is.

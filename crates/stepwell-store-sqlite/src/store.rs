@@ -6,21 +6,24 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
-use stepwell_ports::memory::{prepare, prepare_new};
+use stepwell_ports::memory::{
+    check_import_page, import_refs, prepare, prepare_imported, prepare_new,
+};
 use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
-    AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
-    NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
+    AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, Import, ImportPage,
+    Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError,
+    ToolRecord,
 };
 
-use crate::blob::{compress, decompress, off_thread, pack_all};
+use crate::blob::{compress, decompress, off_thread, pack_all, pack_blobs};
 use crate::error::About;
 use crate::folder::{self, FolderLock};
 use crate::open;
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Readers, Target};
-use crate::write::{self, ClaimDue, Snapshot, Write, WriterHandle};
+use crate::write::{self, ClaimDue, PackedPage, Snapshot, Write, WriterHandle};
 
 /// The event store in one `SQLite` file. Its methods need a tokio runtime.
 ///
@@ -238,6 +241,34 @@ impl Store for SqliteStore {
         let data = data.map_err(|error| about.failed(&error))?;
         writer.cache(Snapshot { key: (session_id, seq, version), bytes, data });
         Ok(())
+    }
+
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
+        let about = About::session("import_begin", session_id);
+        self.writer()?.submit(about, move |conn| write::import_begin(conn, session_id)).await
+    }
+
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError> {
+        let writer = self.writer()?;
+        let head = check_import_page(import.session_id, &page)?;
+        let refs = import_refs(import.session_id, &page)?;
+        let ImportPage { after, events, blobs } = page;
+        let blobs = pack_blobs(import.session_id, blobs).await?;
+        let page = PackedPage { after, head, events, blobs, refs };
+        let about = About::session("import_events", import.session_id);
+        writer.submit(about, move |conn| write::import_events(conn, import, &page)).await
+    }
+
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError> {
+        let writer = self.writer()?;
+        let imported = prepare_imported(import.session_id, imported)?;
+        let about = About::session("import_finish", import.session_id);
+        writer.submit(about, move |conn| write::import_finish(conn, import, &imported)).await
+    }
+
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError> {
+        let (writer, about) = (self.writer()?, About::session("import_drop", import.session_id));
+        writer.submit(about, move |conn| write::import_drop(conn, import).map(Ok)).await
     }
 
     async fn put_agent(

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod approvals;
+mod archive;
 mod cli;
 mod crash;
 mod demo;

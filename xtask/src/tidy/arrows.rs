@@ -11,6 +11,7 @@ enum Arrows {
     Any,
 }
 
+const ARCHIVE: &str = "stepwell-archive";
 const CORE: &str = "stepwell-core";
 const PORTS: &str = "stepwell-ports";
 const PROTO: &str = "stepwell-proto";
@@ -21,13 +22,14 @@ const RUNTIME: &str = "stepwell-runtime";
 const ARROWS: &[(&str, Arrows)] = &[
     (CORE, Arrows::To(&[])),
     (PORTS, Arrows::To(&[CORE])),
+    (ARCHIVE, Arrows::To(&[CORE, PORTS])),
     ("stepwell-store-sqlite", Arrows::To(&[CORE, PORTS])),
     ("stepwell-store-postgres", Arrows::To(&[CORE, PORTS])),
     ("stepwell-llm", Arrows::To(&[CORE, PORTS])),
     (RUNTIME, Arrows::To(&[CORE, PORTS])),
     (PROTO, Arrows::To(&[])),
     ("stepwell-worker", Arrows::To(&[PROTO])),
-    ("stepwell-server", Arrows::To(&[CORE, PORTS, RUNTIME, PROTO])),
+    ("stepwell-server", Arrows::To(&[ARCHIVE, CORE, PORTS, RUNTIME, PROTO])),
     ("stepwell-sim", Arrows::To(&[CORE, PORTS, RUNTIME])),
     ("stepwell-cli", Arrows::Any),
     ("stepwell-bench", Arrows::Any),

@@ -3,6 +3,7 @@
 //! Invariant: only what was asked for. Defaults that a config file can set are filled in by
 //! [`crate::config`], so that flag, environment and file have one order everywhere.
 
+mod archive;
 mod history;
 mod manage;
 pub(crate) mod parse;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use archive::*;
 pub(crate) use history::*;
 pub(crate) use manage::*;
 pub(crate) use retention::*;
@@ -158,6 +160,14 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Save a copy of a running server's store
     Backup(BackupArgs),
+    /// Write a session into a file
+    Export(ExportArgs),
+    /// Bring exported sessions into the server
+    Import(ImportArgs),
+    /// Print count and hash of sessions, to be kept elsewhere
+    Anchor(AnchorArgs),
+    /// Check exported sessions, and histories against what `anchor` wrote
+    Verify(VerifyArgs),
     /// List, show, store and check agent definitions
     Agents(AgentsArgs),
     /// List the tools that workers registered
@@ -244,6 +254,12 @@ mod tests {
             "stepwell demo --data d --listen 127.0.0.1:0 --keep",
             "stepwell doctor --model http://h/v1",
             "stepwell completions bash",
+            "stepwell export 01J -o - --fixture --redact r.toml",
+            "stepwell import a.stepwell b.stepwell -",
+            "stepwell anchor -o a.jsonl 01J 01K",
+            "stepwell anchor",
+            "stepwell verify a.stepwell --anchor a.jsonl",
+            "stepwell verify --anchor a.jsonl",
         ] {
             let parsed = parse(line);
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
@@ -267,6 +283,8 @@ mod tests {
             ("stepwell prune", ErrorKind::MissingRequiredArgument),
             ("stepwell prune --older-than 30", ErrorKind::ValueValidation),
             ("stepwell prune --older-than 30d --status thinking", ErrorKind::InvalidValue),
+            ("stepwell import", ErrorKind::MissingRequiredArgument),
+            ("stepwell verify", ErrorKind::MissingRequiredArgument),
         ] {
             assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");
         }

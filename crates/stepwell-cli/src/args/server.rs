@@ -74,6 +74,9 @@ pub(crate) struct LimitArgs {
     /// How long running work may take to end when the server goes down, for example 10s
     #[arg(long, value_name = "TIME", env = "STEPWELL_DRAIN")]
     pub(crate) drain: Option<String>,
+    /// Largest file that `stepwell import` may bring, in bytes, packed or unpacked [default: 8 GiB]
+    #[arg(long, value_name = "N", env = "STEPWELL_IMPORT_BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) import_bytes: Option<u64>,
 }
 
 /// Arguments of `worker`. The server is the global `--server`.

@@ -1,19 +1,25 @@
 //! The commands: each asks the server and shows the answer.
 
 mod agents;
+mod anchor;
 mod approvals;
 mod backup;
 mod completions;
 mod delete;
 mod doctor;
 mod events;
+mod export;
 mod follow;
 mod history;
+mod import;
 mod lists;
 mod mock_model;
 mod prune;
 mod steer;
+mod stored;
 mod submit;
+mod target;
+mod verify;
 
 use std::fs;
 use std::future::Future;
@@ -131,6 +137,10 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Delete(args) => delete::run(&context, args).await,
         Command::Prune(args) => prune::run(&context, args).await,
         Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
+        Command::Export(args) => Box::pin(export::run(&context, args)).await,
+        Command::Import(args) => Box::pin(import::run(&context, args)).await,
+        Command::Anchor(args) => Box::pin(anchor::run(&context, args)).await,
+        Command::Verify(args) => Box::pin(verify::run(&context, args)).await,
         Command::Agents(args) => agents::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Completions(args) => completions::run(&context, &args.shell),

@@ -89,11 +89,13 @@ async fn run_parts(
             api_key_env: settings.api_key_env.clone(),
         },
     };
-    let options = ServerOptions {
+    let mut options = ServerOptions {
         listen: address,
         allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
         ..ServerOptions::default()
     };
+    options.import_bytes_max = settings.limits.import_bytes_max.unwrap_or(options.import_bytes_max);
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
     if let Some(concurrency) = settings.worker_concurrency {

@@ -19,6 +19,7 @@ mod claims;
 mod deletion;
 mod differential;
 pub mod fixtures;
+mod imports;
 mod lists;
 mod payloads;
 
@@ -30,6 +31,7 @@ pub mod rules {
     pub use super::catalogue::*;
     pub use super::claims::*;
     pub use super::deletion::*;
+    pub use super::imports::*;
     pub use super::lists::*;
     pub use super::payloads::*;
 }
@@ -62,6 +64,12 @@ macro_rules! store_conformance {
             a_payload_under_another_address_is_refused
             the_latest_snapshot_of_the_same_version_is_found
             a_quarantined_session_keeps_its_events
+            a_session_that_is_brought_in_is_seen_at_its_end
+            what_was_brought_in_is_owned_by_nobody_and_goes_on
+            an_import_that_is_dropped_leaves_nothing
+            an_import_refuses_gaps_and_what_is_no_session
+            a_session_that_exists_is_not_brought_in
+            sessions_are_created_while_one_is_brought_in
             the_newest_update_is_listed_first
             pages_lose_and_repeat_no_session_that_rests
             sessions_are_filtered

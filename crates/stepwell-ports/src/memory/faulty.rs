@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 
+use crate::import::{Import, ImportPage, Imported};
 use crate::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
@@ -176,6 +177,22 @@ impl<S: Store> Store for FaultyStore<S> {
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
         pass!(self.put_snapshot(session_id, seq, version, state))
+    }
+
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
+        pass!(self.import_begin(session_id))
+    }
+
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError> {
+        pass!(self.import_events(import, page))
+    }
+
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError> {
+        pass!(self.import_finish(import, imported))
+    }
+
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError> {
+        pass!(self.import_drop(import))
     }
 
     async fn put_agent(

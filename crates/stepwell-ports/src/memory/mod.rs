@@ -4,6 +4,7 @@
 
 mod delete;
 mod faulty;
+mod import;
 mod list;
 mod prepare;
 
@@ -16,10 +17,16 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{ApprovalId, Fence, Seq, SessionId, Status, TimestampMs};
 
+use import::BroughtIn;
+
 pub use faulty::{FaultTime, FaultyStore};
 pub use list::{PageToken, fits, page_rows};
-pub use prepare::{NUMBER_MAX, Prepared, PreparedNew, prepare, prepare_new};
+pub use prepare::{
+    NUMBER_MAX, Prepared, PreparedNew, check_import_page, import_refs, prepare, prepare_imported,
+    prepare_new,
+};
 
+use crate::import::{Import, ImportPage, Imported};
 use crate::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
@@ -45,12 +52,14 @@ struct Inner {
     sessions: BTreeMap<SessionId, Session>,
     /// What client keys were used for.
     keys: BTreeMap<String, Keyed>,
-    /// Sessions that were ever created.
-    places: u64,
     blobs: BTreeMap<String, Vec<u8>>,
     agents: BTreeMap<String, Vec<AgentRecord>>,
     tools: BTreeMap<String, ToolRecord>,
     nodes: BTreeMap<String, TimestampMs>,
+    /// Sessions that are being brought in, by the place that they will have.
+    imports: BTreeMap<u64, BroughtIn>,
+    /// The last place that was given in the order of creation.
+    last_place: u64,
 }
 
 #[derive(Debug)]
@@ -126,6 +135,11 @@ impl Inner {
         due.into_iter().take(page_rows(limit)).map(|(_, _, session_id)| session_id).collect()
     }
 
+    fn next_place(&mut self) -> u64 {
+        self.last_place += 1;
+        self.last_place
+    }
+
     fn latest_agent(&self, name: &str) -> Option<&AgentRecord> {
         self.agents.get(name).and_then(|versions| versions.last())
     }
@@ -144,12 +158,12 @@ impl MemoryStore {
 }
 
 /// A payload under another address than its own would be handed out as something else.
-fn check_addresses(session_id: SessionId, prepared: &Prepared) -> Result<(), AppendError> {
+fn check_addresses(session_id: SessionId, blobs: &[(String, Vec<u8>)]) -> Result<(), AppendError> {
     let is_wrong = |(address, bytes): &&(String, Vec<u8>)| {
         // Core gives the address of texts; other bytes are checked by the durable stores.
         str::from_utf8(bytes).is_ok_and(|text| codec::blob_ref(text).blob != *address)
     };
-    match prepared.blobs.iter().find(is_wrong) {
+    match blobs.iter().find(is_wrong) {
         Some((address, _)) => Err(AppendError::Malformed {
             session_id,
             reason: format!("{address} is not the address of its payload"),
@@ -172,7 +186,7 @@ impl Store for MemoryStore {
     async fn create(&self, new: NewSession) -> Result<Created, AppendError> {
         let new = prepare_new(new)?;
         let session_id = new.session_id;
-        check_addresses(session_id, &new.first)?;
+        check_addresses(session_id, &new.first.blobs)?;
         let mut inner = self.lock();
         if let Some(keyed) = new.client_key.as_ref().and_then(|it| inner.keys.get(it)) {
             return Ok(Created::of_key(keyed, &new.request_digest));
@@ -185,9 +199,8 @@ impl Store for MemoryStore {
             None => (Vec::new(), BTreeSet::new()),
             Some(beginning) => inner.beginning(beginning)?,
         };
-        inner.places += 1;
         let session = Session {
-            place: inner.places,
+            place: inner.next_place(),
             row: new.first.row.clone(),
             owner: new.owner,
             fence: Fence(1),
@@ -213,7 +226,7 @@ impl Store for MemoryStore {
     async fn append(&self, claim: Claim, append: Append) -> Result<Seq, AppendError> {
         let Claim { session_id, fence } = claim;
         let prepared = prepare(session_id, append)?;
-        check_addresses(session_id, &prepared)?;
+        check_addresses(session_id, &prepared.blobs)?;
         let mut inner = self.lock();
         let session =
             inner.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
@@ -398,6 +411,23 @@ impl Store for MemoryStore {
                 session.snapshot = Some((seq, version, state));
             }
         }
+        Ok(())
+    }
+
+    async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
+        self.lock().import_begin(session_id)
+    }
+
+    async fn import_events(&self, import: Import, page: ImportPage) -> Result<Seq, AppendError> {
+        self.lock().import_events(import, page)
+    }
+
+    async fn import_finish(&self, import: Import, imported: Imported) -> Result<(), AppendError> {
+        self.lock().import_finish(import, imported)
+    }
+
+    async fn import_drop(&self, import: Import) -> Result<(), StoreError> {
+        self.lock().imports.remove(&import.key);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 
+use crate::import::{ImportPage, Imported};
 use crate::store::{APPEND_EVENTS_MAX, Append, AppendError, NewSession, StoredEvent};
 
 /// Largest number that a store keeps: databases have signed 64-bit integers. A later time means the
@@ -54,11 +55,7 @@ pub fn prepare(session_id: SessionId, append: Append) -> Result<Prepared, Append
     refs.sort_unstable();
     refs.dedup();
     bound_row(&mut row);
-    for approval in &mut approvals {
-        bound(&mut approval.requested_at);
-        approval.expires_at.as_mut().map(bound);
-        approval.decided_at.as_mut().map(bound);
-    }
+    approvals.iter_mut().for_each(bound_approval);
     wake_at.as_mut().map(bound);
     Ok(Prepared { expected, head, events, row, wake_at, approvals, blobs, refs })
 }
@@ -95,6 +92,58 @@ pub fn prepare_new(new: NewSession) -> Result<PreparedNew, AppendError> {
     Ok(PreparedNew { session_id, client_key, request_digest, owner, beginning, first })
 }
 
+/// Checks a page that is brought in; gives the head after it. Cost: O(events).
+///
+/// # Errors
+/// [`AppendError::Malformed`].
+pub fn check_import_page(session_id: SessionId, page: &ImportPage) -> Result<Seq, AppendError> {
+    let malformed = |reason: String| AppendError::Malformed { session_id, reason };
+    if page.events.len() > APPEND_EVENTS_MAX {
+        let reason = format!("{} events, more than {APPEND_EVENTS_MAX}", page.events.len());
+        return Err(malformed(reason));
+    }
+    let mut head = page.after;
+    for event in &page.events {
+        check_place(head, (event.seq, event.time, event.cause)).map_err(malformed)?;
+        head = event.seq;
+    }
+    Ok(head)
+}
+
+/// Checks and bounds what makes a session visible that was brought in.
+///
+/// # Errors
+/// [`AppendError::Malformed`].
+pub fn prepare_imported(
+    session_id: SessionId,
+    mut imported: Imported,
+) -> Result<Imported, AppendError> {
+    check_rows(session_id, &imported.row, &imported.approvals)
+        .map_err(|reason| AppendError::Malformed { session_id, reason })?;
+    bound_row(&mut imported.row);
+    imported.approvals.iter_mut().for_each(bound_approval);
+    imported.wake_at.as_mut().map(bound);
+    Ok(imported)
+}
+
+/// Addresses of the payloads that a page of an import refers to.
+///
+/// # Errors
+/// [`AppendError::Malformed`] for an event that cannot be read.
+pub fn import_refs(session_id: SessionId, page: &ImportPage) -> Result<Vec<String>, AppendError> {
+    let mut refs: Vec<String> = page.blobs.iter().map(|(address, _)| address.clone()).collect();
+    for event in &page.events {
+        let mut body = codec::decode(&event.kind, event.schema, &event.body).map_err(|error| {
+            let reason = format!("event {}: {error}", event.seq);
+            AppendError::Malformed { session_id, reason }
+        })?;
+        refs.extend(codec::payloads(&mut body).into_iter().map(|payload| payload.blob.blob));
+    }
+    refs.sort_unstable();
+    refs.dedup();
+    Ok(refs)
+}
+
 fn check(session_id: SessionId, append: &Append) -> Result<Seq, String> {
     if append.events.is_empty() {
         return Err("it has no events".into());
@@ -104,27 +153,41 @@ fn check(session_id: SessionId, append: &Append) -> Result<Seq, String> {
     }
     let mut head = append.expected;
     for event in &append.events {
-        if event.seq != head.next() {
-            return Err(format!("event {} follows event {head}", event.seq));
-        }
+        check_place(head, (event.seq, event.time, event.cause))?;
         head = event.seq;
-        for (name, number) in
-            [("seq", event.seq.0), ("time", event.time.0), ("cause", event.cause.0)]
-        {
-            if number > NUMBER_MAX {
-                return Err(format!("the {name} of event {} is too large: {number}", event.seq));
-            }
-        }
     }
-    if append.row.session_id != session_id {
-        return Err(format!("its row is that of session {}", append.row.session_id));
-    }
+    check_rows(session_id, &append.row, &append.approvals)?;
     if append.row.head_seq != head {
         return Err(format!("its row has head {}, its events end at {head}", append.row.head_seq));
     }
-    match append.approvals.iter().find(|it| it.session_id != session_id) {
+    Ok(head)
+}
+
+/// Whether an event may follow `head`.
+fn check_place(head: Seq, (seq, time, cause): (Seq, TimestampMs, Seq)) -> Result<(), String> {
+    if seq != head.next() {
+        return Err(format!("event {seq} follows event {head}"));
+    }
+    for (name, number) in [("seq", seq.0), ("time", time.0), ("cause", cause.0)] {
+        if number > NUMBER_MAX {
+            return Err(format!("the {name} of event {seq} is too large: {number}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether rows are those of the session.
+fn check_rows(
+    session_id: SessionId,
+    row: &SessionRow,
+    approvals: &[ApprovalRow],
+) -> Result<(), String> {
+    if row.session_id != session_id {
+        return Err(format!("its row is that of session {}", row.session_id));
+    }
+    match approvals.iter().find(|it| it.session_id != session_id) {
         Some(other) => Err(format!("it has an approval of session {}", other.session_id)),
-        None => Ok(head),
+        None => Ok(()),
     }
 }
 
@@ -140,7 +203,7 @@ fn stored_form(
     codec::detach(&mut body, &mut |address, payload| {
         blobs.push((address.to_owned(), payload.as_bytes().to_vec()));
     });
-    codec::visit_addresses(&mut body, &mut |address| refs.push(address.to_owned()));
+    refs.extend(codec::payloads(&mut body).into_iter().map(|payload| payload.blob.blob));
     let json = codec::encode(&body).map_err(|error| error.to_string())?;
     Ok(StoredEvent {
         seq,
@@ -155,6 +218,12 @@ fn stored_form(
 
 fn bound(time: &mut TimestampMs) {
     time.0 = time.0.min(NUMBER_MAX);
+}
+
+fn bound_approval(approval: &mut ApprovalRow) {
+    bound(&mut approval.requested_at);
+    approval.expires_at.as_mut().map(bound);
+    approval.decided_at.as_mut().map(bound);
 }
 
 fn bound_row(row: &mut SessionRow) {

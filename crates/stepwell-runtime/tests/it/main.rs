@@ -8,6 +8,7 @@
 mod drain;
 mod effects;
 mod help;
+mod import;
 mod inputs;
 mod memory;
 mod nodes;

@@ -14,6 +14,8 @@ pub(crate) use backup::{Backups, OneAtATime};
 pub(crate) use history::History;
 pub(crate) use sessions::Sessions;
 
+use std::sync::Arc;
+
 use stepwell_core::state::CallStatus;
 use stepwell_core::summary::SessionRow;
 use stepwell_core::{Agent, SessionId, SessionState};
@@ -21,6 +23,7 @@ use stepwell_ports::SessionInfo;
 use stepwell_proto::v1;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -37,6 +40,8 @@ pub(crate) struct Api {
     pub(crate) options: ServerOptions,
     /// The writers of running watches.
     pub(crate) watches: Tasks,
+    /// Places of imports.
+    pub(crate) imports: Arc<Semaphore>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The right to copy the store.

@@ -10,13 +10,13 @@ use stepwell_ports::store::PAGE_ROWS_MAX;
 use stepwell_ports::{ApprovalFilter, StoredEvent};
 use stepwell_proto::v1;
 use stepwell_runtime::{CreateSession, EngineError};
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Api, agent_json, explained, without_worker};
 use crate::convert::{self, AgentChoice, Creation, Message, SessionQuery, Stop};
 use crate::ownership::{Owners, Ownership};
 use crate::watch::{self, WatchItem, WatchOptions, expect_seq};
-use crate::{payload, status};
+use crate::{import, payload, status};
 
 /// Bytes of event bodies on one page: below what gRPC clients take by default.
 const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -172,6 +172,13 @@ impl v1::session_service_server::SessionService for Sessions {
                 yield Ok(v1::GetBlobResponse { data: piece });
             }
         })))
+    }
+
+    async fn import_session(
+        &self,
+        request: Request<Streaming<v1::ImportSessionRequest>>,
+    ) -> Result<Response<v1::ImportSessionResponse>, Status> {
+        import::run(&self.0, request.into_inner()).await.map(Response::new)
     }
 
     async fn list_spans(

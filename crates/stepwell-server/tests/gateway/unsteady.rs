@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
+use stepwell_ports::import::{Import, ImportPage, Imported};
 use stepwell_ports::memory::MemoryStore;
 use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use stepwell_ports::store::{Created, Keyed};
@@ -78,6 +79,10 @@ pass! {
     fn quarantine(session_id: SessionId, reason: &str) -> Result<(), StoreError>;
     fn snapshot(session_id: SessionId, version: u32) -> Result<Option<(Seq, Vec<u8>)>, StoreError>;
     fn put_snapshot(session_id: SessionId, seq: Seq, version: u32, state: Vec<u8>) -> Result<(), StoreError>;
+    fn import_begin(session_id: SessionId) -> Result<Import, AppendError>;
+    fn import_events(import: Import, page: ImportPage) -> Result<Seq, AppendError>;
+    fn import_finish(import: Import, imported: Imported) -> Result<(), AppendError>;
+    fn import_drop(import: Import) -> Result<(), StoreError>;
     fn put_agent(name: &str, definition: &str, now: TimestampMs) -> Result<AgentRecord, StoreError>;
     fn agent(name: &str, version: Option<u32>) -> Result<Option<AgentRecord>, StoreError>;
     fn agents() -> Result<Vec<AgentRecord>, StoreError>;

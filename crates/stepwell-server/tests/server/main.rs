@@ -6,6 +6,7 @@ mod approvals;
 mod deleting;
 mod gate;
 mod http;
+mod import;
 mod interposed;
 mod sessions;
 mod sse;

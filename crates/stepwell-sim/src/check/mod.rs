@@ -5,6 +5,7 @@
 
 mod coverage;
 mod grammar;
+mod imports;
 mod ledger;
 mod replay;
 mod told;
@@ -20,6 +21,7 @@ use stepwell_core::summary::{SessionRow, session_row};
 use stepwell_core::{Seq, SessionId, SessionState, Status, TimestampMs, apply, pending};
 
 pub use coverage::{Coverage, phase_name};
+pub use imports::brought_in;
 pub use told::{Asked, Told, ToldBook};
 
 use crate::world::World;

@@ -116,6 +116,7 @@ async fn both_phases(
         checker.look(&play.world).await.map_err(safety)?;
     }
     checker.look_back(&play.world, &play.told).await.map_err(safety)?;
+    crate::check::brought_in(&play.world).await.map_err(safety)?;
     play.heal().await;
     let end = play.world.time.elapsed_ms() + HEALED_MS_MAX;
     loop {
@@ -133,6 +134,7 @@ async fn both_phases(
         }
     }
     checker.look_back(&play.world, &play.told).await.map_err(safety)?;
+    crate::check::brought_in(&play.world).await.map_err(safety)?;
     play.rest().await.map_err(|what| (FailureKind::Liveness, Violation { session_id: None, what }))
 }
 

@@ -5,6 +5,7 @@ mod copies;
 mod corrupt;
 mod crash;
 mod groups;
+mod imports;
 mod lists;
 mod log;
 mod opening;

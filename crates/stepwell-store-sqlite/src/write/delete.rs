@@ -47,7 +47,7 @@ pub(crate) fn delete(
     Ok(Deleted::Yes)
 }
 
-fn note_key(conn: &Connection, key: i64) -> rusqlite::Result<()> {
+pub(super) fn note_key(conn: &Connection, key: i64) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "INSERT INTO store_info (name, value) VALUES (?1, CAST(?2 AS TEXT))
          ON CONFLICT (name) DO UPDATE SET value = excluded.value
@@ -57,11 +57,12 @@ fn note_key(conn: &Connection, key: i64) -> rusqlite::Result<()> {
     .map(|_| ())
 }
 
-/// The short name of the next session. Costs two looks at the ends of small indexes, no write.
+/// The short name of the next session. Costs three looks at the ends of small indexes, no write.
 pub(crate) fn next_key(conn: &Connection) -> rusqlite::Result<i64> {
     conn.prepare_cached(
         "SELECT 1 + max(
              coalesce((SELECT max(key) FROM sessions), 0),
+             coalesce((SELECT max(key) FROM imports), 0),
              coalesce((SELECT CAST(value AS INTEGER) FROM store_info WHERE name = ?1), 0))",
     )?
     .query_row([LAST_DELETED], |row| row.get(0))

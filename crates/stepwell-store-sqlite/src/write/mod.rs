@@ -6,6 +6,7 @@
 mod catalogue;
 mod delete;
 mod group;
+mod import;
 mod job;
 mod lazy;
 mod sessions;
@@ -26,6 +27,9 @@ use crate::error::About;
 pub(crate) use catalogue::{beat, put_agent, put_tools};
 pub(crate) use delete::delete;
 pub(crate) use group::Writer;
+pub(crate) use import::{
+    PackedPage, forget_imports, import_begin, import_drop, import_events, import_finish,
+};
 pub(crate) use job::{Job, Pending};
 pub(crate) use lazy::Snapshot;
 pub(crate) use sessions::{ClaimDue, Write, append, claim, claim_due, create, quarantine};

@@ -6,7 +6,7 @@ use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 use stepwell_ports::memory::{Prepared, PreparedNew, page_rows};
 use stepwell_ports::store::Created;
-use stepwell_ports::{AppendError, Claim, StoreError};
+use stepwell_ports::{AppendError, Claim, StoreError, StoredEvent};
 
 use super::delete::next_key;
 use crate::blob::StoredBlob;
@@ -26,7 +26,7 @@ pub(crate) struct Write {
 pub(crate) struct FoundSession {
     /// Its short name in this file.
     pub(crate) key: i64,
-    head: Seq,
+    pub(super) head: Seq,
     fence: Fence,
     is_busy: bool,
 }
@@ -71,7 +71,9 @@ pub(crate) fn create(
             Err(refusal) => return Ok(Err(refusal)),
         },
     };
-    let key = insert_row(conn, &new.first, &new.owner)?;
+    let key = next_key(conn)?;
+    let Prepared { row, wake_at, .. } = &new.first;
+    insert_row(conn, &NewRow { key, row, wake_at: *wake_at, owner: &new.owner })?;
     if let Some((parent, last)) = parent {
         copy_beginning(conn, parent, last, key)?;
     }
@@ -146,8 +148,16 @@ pub(crate) fn append(
     Ok(Ok(prepared.head))
 }
 
-fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Result<i64> {
-    let row = &first.row;
+/// The row of a session that was not there.
+pub(super) struct NewRow<'a> {
+    pub(super) key: i64,
+    pub(super) row: &'a SessionRow,
+    pub(super) wake_at: Option<TimestampMs>,
+    pub(super) owner: &'a str,
+}
+
+pub(super) fn insert_row(conn: &Connection, new: &NewRow<'_>) -> rusqlite::Result<()> {
+    let NewRow { key, row, wake_at, owner } = new;
     conn.prepare_cached(
         "INSERT INTO sessions (session_id, status, head, step, prompt_tokens, cached_tokens,
              completion_tokens, created_at, updated_at, agent, agent_version, labels, title,
@@ -170,14 +180,14 @@ fn insert_row(conn: &Connection, first: &Prepared, owner: &str) -> rusqlite::Res
         labels_text(&row.labels),
         row.title,
         row.explain,
-        first.wake_at.map(|it| to_sql(it.0)),
+        wake_at.map(|it| to_sql(it.0)),
         is_busy(row.status),
         owner,
-        next_key(conn)?,
+        key,
         row.parent.map(|it| it.session_id.to_string()),
         row.parent.map(|it| to_sql(it.seq.0)),
     ])?;
-    Ok(conn.last_insert_rowid())
+    Ok(())
 }
 
 /// `SQLite` rewrites an index entry whenever its columns are named, changed or not. So `busy` is
@@ -223,11 +233,22 @@ fn write_rest(
     prepared: &Prepared,
     blobs: &[StoredBlob],
 ) -> rusqlite::Result<()> {
+    insert_events(conn, key, &prepared.events)?;
+    insert_refs(conn, key, &prepared.refs)?;
+    insert_blobs(conn, blobs)?;
+    prepared.approvals.iter().try_for_each(|it| write_approval(conn, key, it))
+}
+
+pub(super) fn insert_events(
+    conn: &Connection,
+    key: i64,
+    events: &[StoredEvent],
+) -> rusqlite::Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO events (session, seq, time, cause, actor, kind, schema, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
-    for event in &prepared.events {
+    for event in events {
         insert.execute(params![
             key,
             to_sql(event.seq.0),
@@ -239,12 +260,21 @@ fn write_rest(
             event.body,
         ])?;
     }
-    for address in &prepared.refs {
+    Ok(())
+}
+
+/// Notes which payloads a session refers to.
+pub(super) fn insert_refs(conn: &Connection, key: i64, refs: &[String]) -> rusqlite::Result<()> {
+    for address in refs {
         conn.prepare_cached(
             "INSERT INTO blob_refs (session, address) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         )?
         .execute(params![key, address])?;
     }
+    Ok(())
+}
+
+pub(super) fn insert_blobs(conn: &Connection, blobs: &[StoredBlob]) -> rusqlite::Result<()> {
     for blob in blobs {
         conn.prepare_cached(
             "INSERT INTO blobs (address, bytes, data) VALUES (?1, ?2, ?3)
@@ -252,10 +282,14 @@ fn write_rest(
         )?
         .execute(params![blob.address, to_sql(blob.bytes as u64), blob.data])?;
     }
-    prepared.approvals.iter().try_for_each(|it| write_approval(conn, key, it))
+    Ok(())
 }
 
-fn write_approval(conn: &Connection, key: i64, approval: &ApprovalRow) -> rusqlite::Result<()> {
+pub(super) fn write_approval(
+    conn: &Connection,
+    key: i64,
+    approval: &ApprovalRow,
+) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO approvals (session, approval_id, call_id, question, tool,
              arguments, action_digest, rule, requested_at, expires_at, status, decided_by,

@@ -17,7 +17,7 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
 }
 
 /// A model that looks once and answers.
-const LOOKER: &str = r#"
+pub(crate) const LOOKER: &str = r#"
 [[step]]
 content = "I look."
 [[step.tool_calls]]
@@ -29,7 +29,7 @@ content = "It is blue."
 "#;
 
 /// A model that wants to pay and then answers.
-const PAYER: &str = r#"
+pub(crate) const PAYER: &str = r#"
 [[step]]
 content = "I pay."
 [[step.tool_calls]]

@@ -83,6 +83,13 @@ impl SessionService for Fake {
         Ok(Response::new(GetSessionResponse { session, ..GetSessionResponse::default() }))
     }
 
+    async fn import_session(
+        &self,
+        _: Request<tonic::Streaming<v1::ImportSessionRequest>>,
+    ) -> Result<Response<v1::ImportSessionResponse>, Status> {
+        not_here()
+    }
+
     async fn create_session(
         &self,
         _: Request<v1::CreateSessionRequest>,

@@ -1,0 +1,185 @@
+//! The texts of each event: what may be removed. Everything else is structure.
+
+use std::sync::Arc;
+
+use stepwell_core::agent::Agent;
+use stepwell_core::event::{Edit, ModelReplied, OverrideApplied, SessionCreated};
+use stepwell_core::{EventBody, EventKind, JsonText, Text};
+
+/// The whole output beside a shortened one. It lies beside the event and is handled apart.
+pub(super) const FULL_OUTPUT: &str = "/full_output";
+
+/// Fields that rules can name, as JSON pointers into the body; `*` stands for every place of a list.
+pub const FIELDS: &[(EventKind, &[&str])] = &[
+    (
+        EventKind::SessionCreated,
+        &[
+            "/task",
+            "/title",
+            "/labels/*/value",
+            "/agent/instructions",
+            "/agent/model/base_url",
+            "/agent/model/parameters",
+            "/agent/tools/*/description",
+        ],
+    ),
+    (
+        EventKind::ModelReplied,
+        &[
+            "/content",
+            "/reasoning",
+            "/tool_calls/*/arguments",
+            "/tool_calls/*/problem",
+            "/endpoint",
+        ],
+    ),
+    (EventKind::ModelFailed, &["/message", "/endpoint"]),
+    (EventKind::ToolDispatched, &[]),
+    (EventKind::ToolFinished, &["/output", FULL_OUTPUT]),
+    (EventKind::ToolLost, &["/reason"]),
+    (EventKind::ApprovalDecided, &["/reason", "/arguments", "/output"]),
+    (EventKind::MessageReceived, &["/content"]),
+    (EventKind::TimerFired, &[]),
+    (EventKind::CancelRequested, &["/reason"]),
+    (EventKind::PauseRequested, &["/reason"]),
+    (EventKind::ResumeRequested, &[]),
+    (
+        EventKind::OverrideApplied,
+        &[
+            "/title",
+            "/agent/instructions",
+            "/agent/model/base_url",
+            "/agent/model/parameters",
+            "/agent/tools/*/description",
+            "/edits/*/tool_result/output",
+            "/edits/*/model_reply/content",
+            "/edits/*/model_reply/reasoning",
+            "/edits/*/model_reply/tool_calls/*/arguments",
+            "/edits/*/model_reply/tool_calls/*/problem",
+            "/edits/*/model_reply/endpoint",
+            "/edits/*/arguments/arguments",
+            "/edits/*/message/content",
+        ],
+    ),
+    (EventKind::ModelRequested, &[]),
+    (EventKind::ToolScheduled, &[]),
+    (EventKind::ToolRefused, &["/message"]),
+    (EventKind::ApprovalRequested, &["/rule"]),
+    (EventKind::TimerStarted, &[]),
+    (EventKind::SessionFinished, &["/reason"]),
+];
+
+/// A text of an event.
+pub(super) enum Field<'a> {
+    /// One that may be large.
+    Text(&'a mut Text),
+    /// A short one.
+    Plain(&'a mut String),
+    /// JSON as a model wrote it, perhaps badly.
+    Arguments(&'a mut Text),
+    /// JSON that was checked.
+    Json(&'a mut JsonText),
+}
+
+/// Visits every text of an event with its pointer.
+pub(super) fn for_each_field(body: &mut EventBody, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    match body {
+        EventBody::SessionCreated(it) => created(it, visit),
+        EventBody::ModelReplied(it) => replied("", it, visit),
+        EventBody::OverrideApplied(it) => forked(it, visit),
+        EventBody::ModelFailed(it) => {
+            visit("/message", Field::Plain(&mut it.message));
+            visit("/endpoint", Field::Plain(&mut it.endpoint));
+        }
+        EventBody::ToolFinished(it) => visit("/output", Field::Text(&mut it.output)),
+        EventBody::ToolLost(it) => visit("/reason", Field::Plain(&mut it.reason)),
+        EventBody::ToolRefused(it) => visit("/message", Field::Plain(&mut it.message)),
+        EventBody::ApprovalRequested(it) => visit("/rule", Field::Plain(&mut it.rule)),
+        EventBody::ApprovalDecided(it) => {
+            visit("/reason", Field::Plain(&mut it.reason));
+            if let Some(arguments) = &mut it.arguments {
+                visit("/arguments", Field::Json(arguments));
+            }
+            if let Some(output) = &mut it.output {
+                visit("/output", Field::Text(output));
+            }
+        }
+        EventBody::MessageReceived(it) => visit("/content", Field::Text(&mut it.content)),
+        EventBody::CancelRequested(it) => visit("/reason", Field::Plain(&mut it.reason)),
+        EventBody::PauseRequested(it) => visit("/reason", Field::Plain(&mut it.reason)),
+        EventBody::SessionFinished(it) => visit("/reason", Field::Plain(&mut it.reason)),
+        EventBody::ToolDispatched(_)
+        | EventBody::TimerFired(_)
+        | EventBody::ResumeRequested(_)
+        | EventBody::ModelRequested(_)
+        | EventBody::ToolScheduled(_)
+        | EventBody::TimerStarted(_) => {}
+    }
+}
+
+fn created(it: &mut SessionCreated, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    visit("/task", Field::Text(&mut it.task));
+    visit("/title", Field::Plain(&mut it.title));
+    for (i, label) in it.labels.iter_mut().enumerate() {
+        visit(&format!("/labels/{i}/value"), Field::Plain(&mut label.value));
+    }
+    defined(Arc::make_mut(&mut it.agent), visit);
+}
+
+fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    visit(&format!("{at}/content"), Field::Text(&mut it.content));
+    visit(&format!("{at}/reasoning"), Field::Text(&mut it.reasoning));
+    for (i, call) in it.tool_calls.iter_mut().enumerate() {
+        let arguments = format!("{at}/tool_calls/{i}/arguments");
+        visit(&arguments, Field::Arguments(&mut call.arguments));
+        if let Some(problem) = &mut call.problem {
+            visit(&format!("{at}/tool_calls/{i}/problem"), Field::Plain(problem));
+        }
+    }
+    visit(&format!("{at}/endpoint"), Field::Plain(&mut it.endpoint));
+}
+
+fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    if let Some(title) = &mut it.title {
+        visit("/title", Field::Plain(title));
+    }
+    if let Some(agent) = &mut it.agent {
+        defined(Arc::make_mut(agent), visit);
+    }
+    for (i, edit) in it.edits.iter_mut().enumerate() {
+        let at = |name: &str| format!("/edits/{i}/{name}");
+        match edit {
+            Edit::ToolResult { output, .. } => {
+                visit(&at("tool_result/output"), Field::Text(output));
+            }
+            Edit::ModelReply(reply) => replied(&at("model_reply"), reply, visit),
+            Edit::Arguments { arguments, .. } => {
+                visit(&at("arguments/arguments"), Field::Json(arguments));
+            }
+            Edit::Message { content } => visit(&at("message/content"), Field::Text(content)),
+        }
+    }
+}
+
+fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    visit("/agent/instructions", Field::Plain(&mut agent.instructions));
+    visit("/agent/model/base_url", Field::Plain(&mut agent.model.base_url));
+    visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
+    for (i, tool) in agent.tools.iter_mut().enumerate() {
+        let at = format!("/agent/tools/{i}/description");
+        visit(&at, Field::Plain(&mut tool.description));
+    }
+}
+
+/// Whether a concrete pointer fits one with `*`.
+pub(super) fn fits(pattern: &str, pointer: &str) -> bool {
+    let (mut pattern, mut pointer) = (pattern.split('/'), pointer.split('/'));
+    loop {
+        match (pattern.next(), pointer.next()) {
+            (None, None) => return true,
+            (Some("*"), Some(_)) => {}
+            (Some(wanted), Some(found)) if wanted == found => {}
+            (Some(_) | None, Some(_) | None) => return false,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Takes texts out of events before they are exported, and leaves a marker that says how much and
+//! which bytes were there.
+//!
+//! Only texts that people, models and tools wrote are touched ([`FIELDS`]): ids, names of tools and
+//! workers, kinds, counts, times and digests stay, so that a redacted session can still be applied.
+
+mod fields;
+mod rules;
+
+use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
+use stepwell_core::{EventBody, JsonText, Text};
+use stepwell_ports::StoredEvent;
+
+pub use fields::FIELDS;
+use fields::{Field, for_each_field};
+pub use rules::{BUILT_IN, Rules, RulesError};
+
+/// What a marker begins with; nothing else in a file that was redacted should.
+pub const MARKER_FRONT: &str = "[redacted ";
+
+/// An event without what had to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted {
+    /// The event; as it was when nothing had to go.
+    pub event: StoredEvent,
+    /// Its payloads.
+    pub blobs: Vec<(String, Vec<u8>)>,
+    /// Where something was removed, as JSON pointers into the body.
+    pub pointers: Vec<String>,
+}
+
+/// Applies the rules to an event. `blobs` holds its payloads.
+///
+/// # Errors
+/// [`CodecError`] for an event that this release cannot read.
+pub fn redact(
+    rules: &Rules,
+    event: StoredEvent,
+    blobs: Vec<(String, Vec<u8>)>,
+) -> Result<Redacted, CodecError> {
+    let mut body = codec::decode(&event.kind, event.schema, &event.body)?;
+    codec::attach(&mut body, &mut |address| {
+        let (_, bytes) = blobs.iter().find(|(it, _)| it == address)?;
+        String::from_utf8(bytes.clone()).ok()
+    });
+    let kind = body.kind();
+    let mut pointers = Vec::new();
+    for_each_field(&mut body, &mut |pointer, field| {
+        let whole_rule = rules.whole(kind, pointer);
+        let changed = match field {
+            Field::Text(text) => redact_text(rules, whole_rule, text),
+            Field::Plain(text) => replace(text, |it| redact_str(rules, whole_rule, it)),
+            Field::Arguments(text) => redact_arguments(rules, whole_rule, text),
+            Field::Json(json) => redact_json(rules, whole_rule, json),
+        };
+        if changed {
+            pointers.push(pointer.to_owned());
+        }
+    });
+    let mut kept = Vec::new();
+    if redact_full_output(rules, &mut body, &blobs, &mut kept) {
+        pointers.push(fields::FULL_OUTPUT.to_owned());
+    }
+    if pointers.is_empty() {
+        return Ok(Redacted { event, blobs, pointers });
+    }
+    codec::detach(&mut body, &mut |address, payload| {
+        kept.push((address.to_owned(), payload.as_bytes().to_vec()));
+    });
+    let body = codec::encode(&body)?;
+    Ok(Redacted {
+        event: StoredEvent { body, schema: EVENT_SCHEMA, ..event },
+        blobs: kept,
+        pointers,
+    })
+}
+
+/// What stands where a text was: its rule, length and hash.
+pub fn marker(rule: &str, removed: &[u8]) -> String {
+    let (bytes, digest) = (removed.len(), blake3::hash(removed).to_hex());
+    format!("{MARKER_FRONT}{rule} bytes:{bytes} blake3:{digest}]")
+}
+
+/// The new text, when something had to go. An empty text has nothing to hide.
+fn redact_str(rules: &Rules, whole_rule: Option<&str>, text: &str) -> Option<String> {
+    match whole_rule {
+        Some(_) if text.is_empty() => None,
+        Some(rule) => Some(marker(rule, text.as_bytes())),
+        None => rules.without_secrets(text),
+    }
+}
+
+fn replace(text: &mut String, new: impl FnOnce(&str) -> Option<String>) -> bool {
+    let new = new(text);
+    let changed = new.is_some();
+    if let Some(new) = new {
+        *text = new;
+    }
+    changed
+}
+
+fn redact_text(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) -> bool {
+    let new = text.whole().and_then(|it| redact_str(rules, whole_rule, it));
+    let changed = new.is_some();
+    if let Some(new) = new {
+        *text = Text::from(new);
+    }
+    changed
+}
+
+/// Arguments are JSON in a text; they stay JSON, so that what reads them still can. Those that are
+/// none are treated as any text.
+fn redact_arguments(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) -> bool {
+    let Some(whole) = text.whole() else { return false };
+    let Ok(mut json) = JsonText::parse(whole) else {
+        return redact_text(rules, whole_rule, text);
+    };
+    let changed = redact_json(rules, whole_rule, &mut json);
+    if changed {
+        *text = Text::from(json.as_str());
+    }
+    changed
+}
+
+fn redact_json(rules: &Rules, whole_rule: Option<&str>, json: &mut JsonText) -> bool {
+    let mut value = json.to_value();
+    let changed = match whole_rule {
+        Some(rule) => {
+            let removed = marker(rule, json.as_str().as_bytes());
+            value = serde_json::json!({ "redacted": removed });
+            true
+        }
+        None => redact_leaves(rules, &mut value),
+    };
+    if changed {
+        *json = JsonText::from_value(&value);
+    }
+    changed
+}
+
+/// Depth is bounded by the reader of JSON.
+fn redact_leaves(rules: &Rules, value: &mut serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => {
+            let new = rules.without_secrets(&number.to_string());
+            let changed = new.is_some();
+            if let Some(new) = new {
+                *value = Value::String(new);
+            }
+            changed
+        }
+        Value::String(text) => replace(text, |it| rules.without_secrets(it)),
+        Value::Array(items) => {
+            // No short cut: every item must be looked at.
+            items.iter_mut().map(|it| redact_leaves(rules, it)).filter(|it| *it).count() > 0
+        }
+        Value::Object(members) => {
+            members.values_mut().map(|it| redact_leaves(rules, it)).filter(|it| *it).count() > 0
+        }
+    }
+}
+
+/// The whole output beside a shortened one. Bytes that are no text cannot be searched, so they go
+/// whole.
+fn redact_full_output(
+    rules: &Rules,
+    body: &mut EventBody,
+    blobs: &[(String, Vec<u8>)],
+    kept: &mut Vec<(String, Vec<u8>)>,
+) -> bool {
+    let kind = body.kind();
+    let EventBody::ToolFinished(it) = body else { return false };
+    let Some(blob) = &mut it.full_output else { return false };
+    // A fixture leaves it out; its preview must not stay.
+    let found = blobs.iter().find(|(address, _)| *address == blob.blob);
+    let rule = rules.whole(kind, fields::FULL_OUTPUT);
+    let new = match found.map(|(_, bytes)| (bytes, str::from_utf8(bytes))) {
+        None => rules.whole_or_secrets(rule, &blob.preview),
+        Some((_, Ok(text))) => redact_str(rules, rule, text),
+        Some((bytes, Err(_))) => Some(marker(rule.unwrap_or("binary"), bytes)),
+    };
+    match (new, found) {
+        (Some(text), Some(_)) => {
+            *blob = codec::blob_ref(&text);
+            kept.push((blob.blob.clone(), text.into_bytes()));
+            true
+        }
+        (Some(preview), None) => {
+            blob.preview = preview;
+            true
+        }
+        (None, Some(found)) => {
+            kept.push(found.clone());
+            false
+        }
+        (None, None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Arguments of the commands about exported sessions.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
+
+use super::SessionArg;
+use crate::complete;
+
+/// Arguments of `export`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  stepwell export 01KYS8
+  stepwell export 01KYS8 --fixture -o tests/moves-a-box.stepwell.jsonl
+  stepwell export 01KYS8 --redact rules.toml -o - | ssh desk 'cat > failed.stepwell'
+
+docs/export-format.md describes the file and the rules of --redact.")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// Where to; `-` is stdout. A name that ends with .jsonl makes plain JSON lines, any other zstd
+    #[arg(long, short = 'o', value_name = "FILE", help = "File to write, `-` for stdout [default: ID.stepwell]", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Only what replay needs, as plain JSON lines that can be committed
+    #[arg(long)]
+    pub(crate) fixture: bool,
+    /// Take secrets and chosen fields out, by the rules of this file
+    #[arg(long, value_name = "RULES", value_hint = ValueHint::FilePath)]
+    pub(crate) redact: Option<PathBuf>,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ImportArgs {
+    /// Exported sessions; `-` is stdin
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Arguments of `anchor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AnchorArgs {
+    /// Sessions; all when none is given
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) ids: Vec<String>,
+    /// File to write, `-` for stdout
+    #[arg(long, short = 'o', value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  stepwell verify failed.stepwell                       is the file as it was written?
+  stepwell verify --anchor anchor.jsonl                 are the server's sessions those of then?
+  stepwell verify failed.stepwell --anchor anchor.jsonl is the file's history the one of then?
+
+Exits with 1 when a session is missing, shortened, rewritten, damaged or not in the anchor.")]
+pub(crate) struct VerifyArgs {
+    /// Exported sessions; without any, the sessions of the server
+    #[arg(value_name = "FILE", required_unless_present = "anchor", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// What `stepwell anchor` wrote
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) anchor: Option<PathBuf>,
+}

@@ -1,0 +1,154 @@
+//! `export`: a session into a file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stepwell_archive::redact::{Rules, redact};
+use stepwell_archive::{Chain, Form, Header, Writer, payloads_of};
+use stepwell_core::SessionId;
+use stepwell_ports::StoredEvent;
+
+use super::stored::{self, History, id_of};
+use super::target::{Target, reader_gone};
+use super::{Context, expected, get_session, read_file};
+use crate::args::ExportArgs;
+use crate::client::Client;
+use crate::exit::{Exit, UsageError};
+use crate::progress::Spinner;
+use crate::{time, view};
+
+/// The end of a name that makes plain JSON lines.
+const PLAIN_EXTENSION: &str = "jsonl";
+
+/// What was exported.
+#[derive(Debug, Serialize)]
+struct Exported {
+    session_id: String,
+    file: String,
+    events: u64,
+    head_hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_head_hash: Option<String>,
+    redacted_events: u64,
+}
+
+/// What is exported, and how.
+struct Plan<'a> {
+    client: &'a Client,
+    session_id: SessionId,
+    head: u64,
+    is_fixture: bool,
+    rules: Option<Rules>,
+}
+
+pub(super) async fn run(context: &Context, args: ExportArgs) -> anyhow::Result<Exit> {
+    let rules = args.redact.as_deref().map(read_rules).transpose()?;
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if to_stdout && context.out.is_json {
+        let problem = "--json and -o - both want stdout: leave one of them out";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    let client = context.client().await?;
+    let response = get_session(&client, &args.session.id).await?;
+    let session = expected(response.session.as_ref(), "session")?;
+    let session_id = id_of(session)?;
+    let path = args.output.unwrap_or_else(|| file_name(session_id, args.fixture));
+    let plan = Plan {
+        client: &client,
+        session_id,
+        head: session.head_seq,
+        is_fixture: args.fixture,
+        rules,
+    };
+    let exporting = async { write(context, &plan, &path).await.map_err(reader_gone) };
+    let exported = tokio::select! {
+        exported = exporting => exported?,
+        // What was written so far has no name and goes.
+        _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+    };
+    if context.out.is_json {
+        context.out.json(&exported)?;
+    } else {
+        report(context, &exported);
+    }
+    Ok(Exit::Ok)
+}
+
+fn read_rules(path: &Path) -> anyhow::Result<Rules> {
+    let text = read_file(path)?;
+    Rules::parse(&text).with_context(|| path.display().to_string())
+}
+
+fn file_name(session_id: SessionId, is_fixture: bool) -> PathBuf {
+    let end = if is_fixture { ".stepwell.jsonl" } else { ".stepwell" };
+    format!("{session_id}{end}").into()
+}
+
+fn report(context: &Context, exported: &Exported) {
+    let Exported { session_id, file, redacted_events, .. } = exported;
+    let events = view::when::counted(usize::try_from(exported.events).unwrap_or(0), "event");
+    let removed = match exported.original_head_hash {
+        Some(_) => format!("; texts were removed from {redacted_events} of them"),
+        None => String::new(),
+    };
+    context.out.remark(&format!("exported {session_id}, {events}, to {file}{removed}"));
+}
+
+async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Result<Exported> {
+    let is_plain = plan.is_fixture || path.extension().is_some_and(|it| it == PLAIN_EXTENSION);
+    let form = if is_plain { Form::Plain } else { Form::Packed };
+    let now_ms = u64::try_from(time::now_ms()).unwrap_or(0);
+    let mut header = Header::new(plan.session_id, env!("CARGO_PKG_VERSION"), now_ms);
+    header.events = Some(plan.head);
+    header.fixture = plan.is_fixture;
+    header.redacted = plan.rules.is_some();
+    let mut writer = Writer::new(Target::open(path, is_plain)?, form, &header)?;
+    let mut original = Chain::new(plan.session_id);
+    let mut redacted_events = 0;
+    let mut spinner = Spinner::new(context.out);
+    let mut history = History::new(plan.client, &plan.session_id.to_string(), plan.head);
+    while let Some(events) = history.next().await? {
+        for event in events {
+            original.add(&event);
+            redacted_events += u64::from(write_event(plan, &mut writer, event).await?);
+        }
+        spinner.say(&format!("{} of {} events", history.last(), plan.head));
+    }
+    spinner.hide();
+    let original_head_hash = plan.rules.is_some().then(|| original.head());
+    let (target, end) = writer.finish(original_head_hash.clone())?;
+    target.finish()?;
+    Ok(Exported {
+        session_id: plan.session_id.to_string(),
+        file: path.display().to_string(),
+        events: end.events,
+        head_hash: end.head,
+        original_head_hash,
+        redacted_events,
+    })
+}
+
+/// Writes one event; says whether texts were removed from it.
+async fn write_event(
+    plan: &Plan<'_>,
+    writer: &mut Writer<Target>,
+    event: StoredEvent,
+) -> anyhow::Result<bool> {
+    let seq = event.seq;
+    let payloads = payloads_of(&event).with_context(|| format!("event {seq}"))?;
+    let mut blobs = Vec::new();
+    for payload in payloads.into_iter().filter(|it| it.is_text || !plan.is_fixture) {
+        let address = payload.blob.blob;
+        let bytes = stored::blob(plan.client, &address).await;
+        let bytes = bytes.with_context(|| format!("a payload of event {seq}"))?;
+        blobs.push((address, bytes));
+    }
+    let Some(rules) = &plan.rules else {
+        writer.event(&event, &blobs, &[])?;
+        return Ok(false);
+    };
+    let done = redact(rules, event, blobs).with_context(|| format!("event {seq}"))?;
+    writer.event(&done.event, &done.blobs, &done.pointers)?;
+    Ok(!done.pointers.is_empty())
+}

@@ -1,0 +1,37 @@
+//! Bringing in the history of a session from elsewhere: page by page, visible at the end.
+
+use stepwell_core::summary::{ApprovalRow, SessionRow};
+use stepwell_core::{Seq, SessionId, TimestampMs};
+
+use crate::store::StoredEvent;
+
+/// A session that is being brought in. Nobody sees it before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Import {
+    /// The session that it will be.
+    pub session_id: SessionId,
+    /// Names it in the store until then.
+    pub key: u64,
+}
+
+/// A part of a history that is brought in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportPage {
+    /// The head that they follow.
+    pub after: Seq,
+    /// The events as they were stored elsewhere, byte for byte.
+    pub events: Vec<StoredEvent>,
+    /// Payloads that they need: address (BLAKE3 hex) and bytes.
+    pub blobs: Vec<(String, Vec<u8>)>,
+}
+
+/// What makes a session visible that was brought in whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The list row after its last event.
+    pub row: SessionRow,
+    /// When it next needs an owner.
+    pub wake_at: Option<TimestampMs>,
+    /// All its approvals, open and closed.
+    pub approvals: Vec<ApprovalRow>,
+}

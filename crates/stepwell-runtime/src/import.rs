@@ -1,0 +1,109 @@
+//! Folding a history that is brought in from elsewhere, into what makes it visible.
+
+use std::collections::BTreeMap;
+
+use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
+use stepwell_core::summary::{ApprovalRow, approval_rows, session_row};
+use stepwell_core::{
+    Actor, ApprovalId, Event, IllegalHistory, Input, Reject, SessionId, SessionState, TimestampMs,
+    apply, decide,
+};
+use stepwell_ports::{Imported, StoredEvent};
+
+/// Who holds a session that was imported before it was over.
+const IMPORTER: &str = "import";
+
+/// A history on its way in.
+pub struct ImportFold {
+    session_id: SessionId,
+    state: SessionState,
+    approvals: BTreeMap<ApprovalId, ApprovalRow>,
+}
+
+/// Why an imported session cannot be held.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// The state machine refuses to pause it.
+    #[error(transparent)]
+    Reject(#[from] Reject),
+    /// An event cannot be encoded.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+}
+
+impl ImportFold {
+    /// Before the first event.
+    pub fn new(session_id: SessionId) -> Self {
+        Self { session_id, state: SessionState::default(), approvals: BTreeMap::new() }
+    }
+
+    /// The state so far.
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// Folds the next event. O(new bytes).
+    ///
+    /// # Errors
+    /// [`IllegalHistory`].
+    pub fn take(&mut self, event: &Event) -> Result<(), IllegalHistory> {
+        let before = self.approvals_only();
+        apply(&mut self.state, event)?;
+        self.note_approvals(&before);
+        Ok(())
+    }
+
+    /// Holds the session unless it is over or held already, so that it does not run by itself where
+    /// it was brought to. Gives the events that say so, in their stored form.
+    ///
+    /// # Errors
+    /// [`HoldError`].
+    pub fn hold(&mut self, reason: &str, now: TimestampMs) -> Result<Vec<StoredEvent>, HoldError> {
+        if self.state.status().is_final() {
+            return Ok(Vec::new());
+        }
+        let by = Actor::Person(IMPORTER.to_owned());
+        let before = self.approvals_only();
+        let decision = decide(&self.state, Input::Pause { reason: reason.to_owned(), by }, now)?;
+        self.state = decision.state;
+        self.note_approvals(&before);
+        Ok(decision.events.into_iter().map(stored).collect::<Result<_, _>>()?)
+    }
+
+    /// What makes the session visible; `None` for a history without events.
+    ///
+    /// It is not to be woken, not even by a timer: nobody here asked for it. The first input that a
+    /// person gives it wakes it.
+    pub fn finish(self) -> Option<Imported> {
+        let row = session_row(self.session_id, &self.state)?;
+        let approvals = self.approvals.into_values().collect();
+        Some(Imported { row, wake_at: None, approvals })
+    }
+
+    /// As much of the state as its approvals need: the whole is too large to be copied at each event.
+    fn approvals_only(&self) -> SessionState {
+        let mut part = SessionState::default();
+        if self.state.approvals.is_empty() {
+            return part;
+        }
+        part.approvals.clone_from(&self.state.approvals);
+        for approval in part.approvals.values() {
+            if let Some(call) = self.state.calls.get(&approval.call_id) {
+                part.calls.insert(approval.call_id, call.clone());
+            }
+        }
+        part
+    }
+
+    fn note_approvals(&mut self, before: &SessionState) {
+        let rows = approval_rows(self.session_id, before, &self.state);
+        self.approvals.extend(rows.into_iter().map(|row| (row.approval_id, row)));
+    }
+}
+
+fn stored(event: Event) -> Result<StoredEvent, CodecError> {
+    let Event { seq, time, cause, actor, body } = event;
+    let kind = body.kind().as_str().to_owned();
+    let body = codec::encode(&body)?;
+    Ok(StoredEvent { seq, time, cause, actor: actor.to_string(), kind, schema: EVENT_SCHEMA, body })
+}

@@ -1,0 +1,50 @@
+//! A session that was brought in does nothing before a person says so.
+
+use stepwell_core::{Seq, SessionId, Status};
+use stepwell_ports::{ImportPage, Store as _};
+use stepwell_runtime::import::ImportFold;
+use stepwell_sim::agents::agent;
+use stepwell_sim::model::say;
+use stepwell_sim::{World, people};
+
+use crate::help::steps;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Brings the session of one world into another, as an import does.
+async fn bring(from: &World, to: &World, session_id: SessionId) {
+    let page = from.store.read(session_id, Seq(0), 100).await.unwrap();
+    let mut fold = ImportFold::new(session_id);
+    for event in from.log(session_id).await {
+        fold.take(&event).unwrap();
+    }
+    let after = fold.state().head;
+    let held = fold.hold("imported from a file", fold.state().updated_at).unwrap();
+    let import = to.store.import_begin(session_id).await.unwrap();
+    let page = ImportPage { events: page.events, ..ImportPage::default() };
+    to.store.import_events(import, page).await.unwrap();
+    let page = ImportPage { after, events: held, blobs: Vec::new() };
+    to.store.import_events(import, page).await.unwrap();
+    to.store.import_finish(import, fold.finish().unwrap()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_model_was_asked_is_not_asked_again_by_itself() {
+    let first = World::new(1);
+    first.model.play(steps(vec![say("never heard").after_ms(DAY_MS)]));
+    let session_id = first.start("n1").create(&agent()).await.unwrap();
+    first.until_status(session_id, Status::Thinking).await;
+
+    let second = World::new(2);
+    second.model.play(steps(vec![say("done")]));
+    bring(&first, &second, session_id).await;
+    let node = second.start("n2");
+    second.pass_ms(30 * DAY_MS).await;
+    assert_eq!(second.model.asks_of(session_id).len(), 0, "it ran by itself");
+    let row = second.info(session_id).await.row;
+    assert!(row.explain.starts_with("paused by person:import"), "{}", row.explain);
+
+    node.submit(session_id, people::resume()).await.unwrap();
+    second.until_status(session_id, Status::Completed).await;
+    assert_eq!(second.model.asks_of(session_id).len(), 1);
+}

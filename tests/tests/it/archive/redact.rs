@@ -1,0 +1,60 @@
+//! Exports without what must not leave the house.
+
+use anyhow::{Result, ensure};
+use stepwell_proto::v1::SessionStatus;
+use stepwell_tests::{Stage, agent_with};
+
+use super::{Desk, LOOKER, export, history, text, verdict};
+
+const KEY: &str = "sk-abcdefghijklmnopqrstuvwxyz";
+
+#[tokio::test]
+async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
+    let stage = Stage::counting(LOOKER).await?;
+    let task = format!("Look with the key {KEY} at ticket TCK-4711. {}", "x ".repeat(10_000));
+    let session_id = stage.api.create(&task, &agent_with(&["look"], "")).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let cli = stage.cli();
+    let rules = "[[secret]]\nname = \"ticket\"\npattern = \"TCK-[0-9]+\"\n\
+                 [[field]]\nevent = \"tool_finished\"\npointer = \"/output\"\n";
+    let rules = stage.write("rules.toml", rules)?;
+    let path = stage.root().join("clean.stepwell.jsonl").to_string_lossy().into_owned();
+    let made = cli.one(&["export", &session_id, "-o", &path, "--redact", &rules]).await?;
+    ensure!(made["redacted_events"].as_u64() >= Some(2), "{made}");
+    let anchor = cli.one(&["anchor", &session_id]).await?;
+    ensure!(text(&made, "original_head_hash") == text(&anchor, "head_hash"), "{made}");
+    ensure!(text(&made, "head_hash") != text(&anchor, "head_hash"), "{made}");
+
+    let file = std::fs::read_to_string(&path)?;
+    ensure!(!file.contains(KEY) && !file.contains("TCK-4711"), "{file}");
+    ensure!(file.contains("[redacted api_key bytes:29 blake3:"));
+    ensure!(file.contains("[redacted ticket bytes:8 blake3:"));
+    ensure!(file.contains("\"redacted\":[\"/task\",\"/title\"]"));
+    ensure!(verdict(&cli, &[&path], 0).await? == "redacted");
+    let anchors = stage.write("anchor.jsonl", &format!("{anchor}\n"))?;
+    ensure!(verdict(&cli, &[&path, "--anchor", &anchors], 0).await? == "redacted");
+
+    let desk = Desk::new(&stage).await?;
+    desk.cli().one(&["import", &path]).await?;
+    let there = history(&desk.cli(), &session_id, &["--whole"]).await?;
+    ensure!(there.contains("[redacted field bytes:") && !there.contains(KEY), "{there}");
+    ensure!(verdict(&desk.cli(), &["--anchor", &anchors], 1).await? == "rewritten");
+    let ran = cli.run(&["import", &path]).await?;
+    ran.expect(1)?;
+    ensure!(ran.stderr.contains("redacted"), "{}", ran.stderr);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rules_that_mean_nothing_are_refused_before_anything_is_written() -> Result<()> {
+    let (stage, session_id) = super::completed().await?;
+    let rules = stage.write("rules.toml", "secrets = [\"keys\"]")?;
+    let path = stage.root().join("x.stepwell").to_string_lossy().into_owned();
+    let words = ["export", &session_id, "-o", &path, "--redact", &rules];
+    let ran = stage.cli().run(&words).await?;
+    ran.expect(1)?;
+    ensure!(ran.stderr.contains("no built-in rule \"keys\""), "{}", ran.stderr);
+    ensure!(!stage.root().join("x.stepwell").exists());
+    export(&stage, &session_id, &[]).await?;
+    Ok(())
+}
