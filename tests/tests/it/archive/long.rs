@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use stepwell_archive::{Form, Limits, Reader, Writer};
 use stepwell_core::Seq;
 use stepwell_ports::StoredEvent;
 use stepwell_tests::{Stage, look, until};
+use tokio::time::Instant;
 
 use super::{Desk, completed, export, text};
 
