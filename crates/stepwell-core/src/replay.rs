@@ -194,15 +194,19 @@ impl Replay {
         if !self.is_redacted {
             return today == recorded;
         }
-        let (EventBody::ModelRequested(ours), EventBody::ModelRequested(theirs)) =
-            (&today.body, &recorded.body)
-        else {
-            return today == recorded;
-        };
-        self.unchecked += 1;
-        let frame = |it: &Event| (it.seq, it.time, it.cause, it.actor.clone());
-        frame(today) == frame(recorded)
-            && (ours.step, ours.attempt) == (theirs.step, theirs.attempt)
+        let mut today = today.clone();
+        match (&mut today.body, &recorded.body) {
+            (EventBody::ModelRequested(ours), EventBody::ModelRequested(theirs)) => {
+                self.unchecked += 1;
+                ours.prompt_digest.clone_from(&theirs.prompt_digest);
+                ours.prompt_bytes = theirs.prompt_bytes;
+            }
+            (EventBody::ApprovalRequested(ours), EventBody::ApprovalRequested(theirs)) => {
+                ours.action_digest.clone_from(&theirs.action_digest);
+            }
+            (_, _) => {}
+        }
+        today == *recorded
     }
 }
 

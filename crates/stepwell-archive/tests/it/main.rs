@@ -8,5 +8,6 @@
 
 mod damage;
 mod hostile;
+mod replay;
 mod round;
 mod world;

@@ -1,7 +1,12 @@
 //! `replay`: do the rules of this release come to the recorded decisions?
 
-use anyhow::bail;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
 use serde::Serialize;
+use stepwell_archive::{Limits, Reader};
 use stepwell_core::replay::{Divergence, Replay};
 use stepwell_proto::v1::ListSessionsRequest;
 
@@ -24,6 +29,10 @@ struct Verdict {
     verdict: &'static str,
     events: u64,
     inputs: u64,
+    /// Requests whose bytes could not be compared, because texts were redacted.
+    unchecked: u64,
+    #[serde(skip)]
+    is_redacted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -40,9 +49,9 @@ struct Sum {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
     let mut sum = Sum::default();
     if args.all {
+        let client = context.client().await?;
         let mut pages = SessionPages::new(&client, ListSessionsRequest::default(), u32::MAX);
         let mut spinner = Spinner::new(context.out);
         while let Some(page) = pages.next().await? {
@@ -59,10 +68,21 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
         }
         spinner.hide();
     } else {
-        for id in &args.what {
-            let response = get_session(&client, id).await?;
-            let session = expected(response.session.as_ref(), "session")?;
-            let verdict = replay(&client, &session.session_id, args.until).await;
+        // Files need no server.
+        let mut connected: Option<Client> = None;
+        for what in &args.what {
+            let verdict = if is_file(what) {
+                let (path, until) = (PathBuf::from(what), args.until);
+                tokio::task::spawn_blocking(move || replay_file(&path, until)).await?
+            } else {
+                let client = match &connected {
+                    Some(client) => client,
+                    None => connected.insert(context.client().await?),
+                };
+                let response = get_session(client, what).await?;
+                let session = expected(response.session.as_ref(), "session")?;
+                replay(client, &session.session_id, args.until).await
+            };
             tell(context, &verdict)?;
             sum.add(&verdict);
         }
@@ -96,21 +116,75 @@ impl Sum {
     }
 }
 
+/// A session's id has no dot and no slash.
+fn is_file(what: &str) -> bool {
+    what.contains(['.', '/'])
+}
+
+/// Replays an exported file. The file is checked to its end, whatever comes of the replay.
+fn replay_file(path: &Path, until: Option<u64>) -> Verdict {
+    let mut verdict = Verdict { session_id: path.display().to_string(), ..Verdict::default() };
+    let outcome = play_file(path, until, &mut verdict);
+    judge(&mut verdict, outcome);
+    verdict
+}
+
+fn play_file(
+    path: &Path,
+    until: Option<u64>,
+    verdict: &mut Verdict,
+) -> anyhow::Result<Option<Divergence>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut reader = Reader::open(BufReader::new(file), Limits::default())?;
+    verdict.session_id = reader.header().session_id.to_string();
+    let mut replay = Replay::default();
+    let mut divergence = None;
+    while let Some(item) = reader.next_item()? {
+        let seq = item.event.seq.0;
+        if divergence.is_some() || until.is_some_and(|until| seq > until) {
+            continue;
+        }
+        if !item.redacted.is_empty() {
+            replay.note_redaction();
+        }
+        match replay.push(item.event) {
+            Ok(()) => (verdict.events, verdict.inputs) = (seq, replay.inputs()),
+            Err(found) => divergence = Some(*found),
+        }
+    }
+    verdict.unchecked = replay.unchecked();
+    verdict.is_redacted = reader.header().redacted;
+    if divergence.is_some() || until.is_some() {
+        return Ok(divergence);
+    }
+    Ok(replay.end().err().map(|divergence| *divergence))
+}
+
 async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdict {
     let mut verdict = Verdict { session_id: session_id.to_owned(), ..Verdict::default() };
-    match play(client, session_id, until, &mut verdict).await {
+    let outcome = play(client, session_id, until, &mut verdict).await;
+    judge(&mut verdict, outcome);
+    verdict
+}
+
+fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
+    match outcome {
         Ok(None) => verdict.verdict = "same",
         Ok(Some(divergence)) => {
             verdict.verdict = "diverged";
             verdict.seq = Some(divergence.seq.0);
             verdict.reason = divergence.in_words();
+            if verdict.is_redacted {
+                verdict
+                    .reason
+                    .push_str(" (texts of this file were redacted; it may come from that)");
+            }
         }
         Err(error) => {
             verdict.verdict = "error";
             verdict.reason = format!("{error:#}");
         }
     }
-    verdict
 }
 
 async fn play(
@@ -143,12 +217,18 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
     }
     let id = out.paint.strong(brief(&verdict.session_id));
     let line = match verdict.verdict {
-        "same" => format!(
-            "{id}  {}  {} events from {} inputs",
-            out.paint.tone(Tone::Good, "same"),
-            verdict.events,
-            verdict.inputs
-        ),
+        "same" => {
+            let unchecked = match verdict.unchecked {
+                0 => String::new(),
+                some => format!("; {some} prompts not checked: texts were redacted"),
+            };
+            format!(
+                "{id}  {}  {} events from {} inputs{unchecked}",
+                out.paint.tone(Tone::Good, "same"),
+                verdict.events,
+                verdict.inputs
+            )
+        }
         other => {
             let word = out.paint.tone(Tone::Bad, other);
             format!("{id}  {word}  {}", brief(&verdict.reason))
