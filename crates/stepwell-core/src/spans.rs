@@ -1,6 +1,7 @@
 //! The span tree of a session, computed from its events.
 //!
 //! Session > step > model call and tool calls > attempts, with approvals and waits below what waits.
+//! [`SpanIndex`] gives any window of it without the rest.
 //! Good for any order of events and for histories that were cut: what did not end is `open`, what
 //! names an unknown parent makes it up, and nothing is left out.
 
@@ -19,6 +20,8 @@ mod index;
 pub mod records;
 mod sequence;
 mod sum;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod tree;
 

@@ -72,6 +72,11 @@ impl Forest {
             + self.owners.capacity() * size_of::<NodeId>()
     }
 
+    #[cfg(test)]
+    pub(super) fn take_looks(&self) -> u64 {
+        self.sequence.take_looks()
+    }
+
     /// All rows.
     pub(super) fn rows(&self) -> u32 {
         self.sequence.total().rows
@@ -315,8 +320,11 @@ impl<'a> Folded<'a> {
         let rows = core::iter::successors(first, move |slot| {
             let pair = opened_by(*slot)?;
             let is_closed = self.is_closed(pair, depth);
-            let next =
-                self.forest.sequence.opening_after(if is_closed { closing(pair) } else { *slot })?;
+            let next = self.forest.sequence.opening_after(if is_closed {
+                closing(pair)
+            } else {
+                *slot
+            })?;
             if self.depth_max.is_some() {
                 depth = self.forest.sequence.before(next).delta;
             }
@@ -336,11 +344,8 @@ impl<'a> Folded<'a> {
             let depth = self.forest.place(*it).map_or(0, |place| place.depth);
             self.depth_max.is_some_and(|limit| depth > limit)
         };
-        let node = self
-            .forest
-            .outwards(node)
-            .skip_while(|it| !self.forest.is_shown(*it) || is_deep(it))
-            .next()?;
+        let node =
+            self.forest.outwards(node).find(|it| self.forest.is_shown(*it) && !is_deep(it))?;
         let mut row =
             self.forest.sequence.before(opening(self.forest.pair(node)?)).rows_to(self.depth_max);
         let mut left_out = 0;

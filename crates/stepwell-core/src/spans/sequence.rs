@@ -71,11 +71,19 @@ const NO_NODE: Node = Node { left: NONE, right: NONE, parent: NONE, sum: Sum::NO
 pub(super) struct Sequence {
     nodes: Vec<Node>,
     root: Slot,
+    /// How often a node was looked at.
+    #[cfg(test)]
+    looks: core::cell::Cell<u64>,
 }
 
 impl Default for Sequence {
     fn default() -> Self {
-        Self { nodes: vec![NO_NODE, NO_NODE], root: DIVIDER }
+        Self {
+            nodes: vec![NO_NODE, NO_NODE],
+            root: DIVIDER,
+            #[cfg(test)]
+            looks: core::cell::Cell::new(0),
+        }
     }
 }
 
@@ -205,7 +213,15 @@ impl Sequence {
         None
     }
 
+    /// How often a node was looked at since this was asked last.
+    #[cfg(test)]
+    pub(super) fn take_looks(&self) -> u64 {
+        self.looks.take()
+    }
+
     fn node(&self, slot: Slot) -> &Node {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         self.nodes.get(slot as usize).unwrap_or(&NO_NODE)
     }
 

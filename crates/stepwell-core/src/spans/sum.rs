@@ -21,8 +21,7 @@ impl Sum {
     /// Nothing.
     pub(super) const NONE: Self = Self { delta: 0, rows: 0, low: 0, at: [0; LEVELS] };
     /// One opening.
-    pub(super) const OPEN: Self =
-        Self { delta: 1, rows: 1, low: 0, at: [1, 0, 0, 0, 0, 0, 0, 0] };
+    pub(super) const OPEN: Self = Self { delta: 1, rows: 1, low: 0, at: [1, 0, 0, 0, 0, 0, 0, 0] };
     /// One closing.
     pub(super) const CLOSE: Self = Self { delta: -1, rows: 0, low: 0, at: [0; LEVELS] };
 

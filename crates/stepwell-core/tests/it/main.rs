@@ -22,6 +22,8 @@ mod pause;
 mod prompt;
 mod properties;
 mod shell;
+mod span_index;
+mod span_records;
 mod spans;
 mod steps;
 mod table;

@@ -12,7 +12,7 @@ use stepwell_core::event::{
     ApprovalDecision, EventBody, EventKind, Family, FinishReason, ModelErrorKind, ToolCall,
     ToolOutcome,
 };
-use stepwell_core::spans::spans;
+use stepwell_core::spans::{SpanIndex, spans};
 use stepwell_core::state::Phase;
 use stepwell_core::{
     Agent, ApprovalId, CallId, Input, JsonText, Reject, SessionState, Status, Text, TimestampMs,
@@ -364,4 +364,7 @@ fn check_spans(world: &World) {
     crate::spans::check_tree(&spans(shuffled.iter().copied()));
     shuffled.rotate_left(world.events.len() / 3);
     crate::spans::check_tree(&spans(shuffled.into_iter().skip(1)));
+    let index = SpanIndex::of(&world.events);
+    crate::span_index::check_index(&index);
+    crate::span_index::check_seqs(&index, &world.events);
 }
