@@ -16,6 +16,7 @@ mod http;
 mod ownership;
 mod payload;
 mod server;
+mod span_cache;
 mod status;
 mod watch;
 

@@ -22,6 +22,7 @@ use tonic_health::ServingStatus;
 use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Sessions};
 use crate::gateway::WorkerGateway;
+use crate::span_cache::SpanCache;
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -131,6 +132,7 @@ pub async fn serve(
         gateway: services.gateway.clone(),
         model_defaults: services.model_defaults,
         options,
+        spans: SpanCache::default(),
         watches: watches.clone(),
         shutdown: shutdown.clone(),
     });

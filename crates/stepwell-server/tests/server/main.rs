@@ -7,6 +7,7 @@ mod gate;
 mod http;
 mod interposed;
 mod sessions;
+mod spans;
 mod sse;
 mod stored;
 mod watch;
