@@ -119,7 +119,9 @@ pub(crate) enum Command {
     /// Show the end of a session's history, and follow it with -f
     Tail(TailArgs),
     /// Draw a session as a tree of spans
-    Tree(SessionArg),
+    Tree(TreeArgs),
+    /// Write sessions as OpenTelemetry traces, to a file or a collector
+    Otlp(OtlpArgs),
     /// List approvals: what waits for a person
     Approvals(ApprovalsArgs),
     /// Let one action run; shows it first
@@ -184,6 +186,9 @@ mod tests {
             "stepwell tail -f 01J",
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
+            "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
+            "stepwell otlp 01J 01K -o traces.jsonl",
+            "stepwell otlp 01J --endpoint http://h:4318 --header Authorization=x",
             "stepwell approvals",
             "stepwell approvals 01J --status approved --status denied",
             "stepwell approve 01J.17 --arguments {} --by ada --yes",
@@ -226,6 +231,11 @@ mod tests {
             ("stepwell resolve 01J.1 maybe", ErrorKind::InvalidValue),
             ("stepwell resolve 01J.1 happened", ErrorKind::MissingRequiredArgument),
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
+            ("stepwell tree 01J --depth 8", ErrorKind::ValueValidation),
+            ("stepwell tree 01J --at 0", ErrorKind::ValueValidation),
+            ("stepwell otlp", ErrorKind::MissingRequiredArgument),
+            ("stepwell otlp 01J -o x --endpoint http://h", ErrorKind::ArgumentConflict),
+            ("stepwell otlp 01J --header k=v", ErrorKind::MissingRequiredArgument),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
         ] {
             assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");

@@ -31,20 +31,25 @@ pub(super) async fn run(context: &Context, args: EventsArgs) -> anyhow::Result<E
 }
 
 /// Reads a history page by page.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     client: &'a Client,
     request: ListEventsRequest,
     is_done: bool,
 }
 
 impl<'a> Pages<'a> {
-    fn new(client: &'a Client, session_id: String, after_seq: u64, whole_payloads: bool) -> Self {
+    pub(super) fn new(
+        client: &'a Client,
+        session_id: String,
+        after_seq: u64,
+        whole_payloads: bool,
+    ) -> Self {
         let page_size = if whole_payloads { PAGE_WHOLE } else { PAGE };
         let request = ListEventsRequest { session_id, after_seq, page_size, whole_payloads };
         Self { client, request, is_done: false }
     }
 
-    async fn next(&mut self) -> anyhow::Result<Option<Vec<Event>>> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<Event>>> {
         if self.is_done {
             return Ok(None);
         }

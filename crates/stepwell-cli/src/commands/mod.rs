@@ -8,8 +8,10 @@ mod events;
 mod follow;
 mod lists;
 mod mock_model;
+mod otlp;
 mod steer;
 mod submit;
+mod tree;
 
 use std::fs;
 use std::future::Future;
@@ -104,7 +106,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Events(args) => events::run(&context, args).await,
         Command::Ls(args) => lists::ls(&context, args).await,
         Command::Show(args) => lists::show(&context, &args.id).await,
-        Command::Tree(args) => lists::tree(&context, args.id).await,
+        Command::Tree(args) => tree::run(&context, args).await,
+        Command::Otlp(args) => Box::pin(otlp::run(&context, args)).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,

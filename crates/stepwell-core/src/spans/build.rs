@@ -14,13 +14,15 @@ use crate::event::{
     SessionFinished, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished, ToolLost,
     ToolOutcome, ToolRefused, ToolScheduled,
 };
-use crate::ids::{CallId, Seq};
+use crate::ids::{CallId, Seq, TimestampMs};
 
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     pub(super) tree: Tree,
     /// The greatest seq that was taken.
     pub(super) head: Seq,
+    /// When the last one was decided.
+    pub(super) time: TimestampMs,
     model: String,
     /// The step that was asked last.
     step: u32,
@@ -33,6 +35,7 @@ impl Builder {
     /// Takes one event.
     pub(super) fn event(&mut self, event: &Event) {
         self.head = self.head.max(event.seq);
+        self.time = event.time;
         self.tree.timeline.begin_event();
         let session = self.session(event);
         self.tree.see(session, event.seq);

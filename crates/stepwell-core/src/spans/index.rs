@@ -7,7 +7,7 @@ use super::build::Builder;
 use super::forest::{Folded, NodeId};
 use super::{DEPTH_LIMIT_MAX, Span};
 use crate::event::Event;
-use crate::ids::Seq;
+use crate::ids::{Seq, TimestampMs};
 
 /// The spans of a session in pre-order, kept up event by event.
 ///
@@ -59,6 +59,11 @@ impl SpanIndex {
     /// The greatest seq that was taken; 0 before the first.
     pub fn head(&self) -> Seq {
         self.builder.head
+    }
+
+    /// The time of the last event that was taken.
+    pub fn time(&self) -> TimestampMs {
+        self.builder.time
     }
 
     /// Rows when nothing is left out.

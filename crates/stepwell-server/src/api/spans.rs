@@ -71,6 +71,7 @@ fn window(
         head_seq: 0,
         at_seq: at.0,
         around_row: around.unwrap_or(0),
+        at_ms: convert::time(index.time()),
     })
 }
 

@@ -142,6 +142,13 @@ impl SessionService for Fake {
     ) -> Result<Response<v1::ListSpansResponse>, Status> {
         not_here()
     }
+
+    async fn get_span(
+        &self,
+        _: Request<v1::GetSpanRequest>,
+    ) -> Result<Response<v1::GetSpanResponse>, Status> {
+        not_here()
+    }
 }
 
 /// Follows the fake and returns how it ended and what was told, in words.
