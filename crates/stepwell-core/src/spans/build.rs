@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::forest::NodeId;
-use super::tree::{Key, Tree};
+use super::tree::{Key, Name, Tree};
 use super::{SpanStatus, one_line, tokens};
 use crate::event::{
     Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, ModelFailed,
@@ -23,7 +23,8 @@ pub(super) struct Builder {
     pub(super) head: Seq,
     /// When the last one was decided.
     pub(super) time: TimestampMs,
-    model: String,
+    /// The name of the session's model.
+    model: Option<Name>,
     /// The step that was asked last.
     step: u32,
     /// Calls whose last attempt was lost.
@@ -77,7 +78,7 @@ impl Builder {
     fn created(&mut self, event: &Event, it: &SessionCreated) {
         let session = self.session(event);
         self.name(session, &it.title);
-        self.model.clone_from(&it.agent.model.name);
+        self.model = Some(self.tree.shared_name(&it.agent.model.name));
     }
 
     fn requested(&mut self, event: &Event, it: &ModelRequested) {
@@ -319,8 +320,9 @@ impl Builder {
     fn model_call(&mut self, event: &Event, step: u32) -> NodeId {
         self.step(event, step);
         let at = self.find_or_open(event, Key::Model(step), Key::Step(step));
-        let model = self.model.clone();
-        self.name(at, &model);
+        if let Some(model) = self.model {
+            self.tree.name_as(at, model);
+        }
         at
     }
 

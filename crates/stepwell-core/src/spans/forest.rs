@@ -15,7 +15,10 @@ use super::sum::LEVELS;
 pub(super) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
+/// Of a hidden node.
 const NO_PAIR: u32 = u32::MAX;
+/// Of a node that has a row and gets its brackets with many others.
+const PAIR_TO_COME: u32 = u32::MAX - 1;
 
 /// Deepest limit that a window can be asked with.
 pub const DEPTH_LIMIT_MAX: u32 = LEVELS as u32 - 1;
@@ -50,6 +53,8 @@ pub(super) struct Forest {
     sequence: Sequence,
     /// The node of each pair of brackets.
     owners: Vec<NodeId>,
+    /// The order is made at once when all have come.
+    is_bulk: bool,
 }
 
 /// A place of a node in the whole order.
@@ -116,10 +121,7 @@ impl Forest {
 
     /// Gives a hidden node its row, among its siblings as they were added.
     pub(super) fn show(&mut self, node: NodeId) {
-        let Some(parent) = self.parent(node) else { return };
-        if self.pair(node).is_some() {
-            return;
-        }
+        let Some(parent) = self.parent(node).filter(|_| !self.is_shown(node)) else { return };
         let mut at = self.end_of(parent);
         let younger = self.children_backwards(parent).take_while(|it| *it != node);
         if let Some(pair) = younger.filter_map(|it| self.pair(it)).last() {
@@ -130,13 +132,51 @@ impl Forest {
 
     /// Whether it has a row.
     pub(super) fn is_shown(&self, node: NodeId) -> bool {
-        self.pair(node).is_some()
+        self.links.get(node as usize).is_some_and(|it| it.pair != NO_PAIR)
+    }
+
+    /// Many nodes will come: their order is made at once by [`Self::settle`], which is cheaper than
+    /// one by one. Until then none of them is seen. Not for strays.
+    pub(super) fn expect_many(&mut self) {
+        self.is_bulk = true;
+    }
+
+    /// Makes the order of what came since [`Self::expect_many`]. O(nodes).
+    pub(super) fn settle(&mut self) {
+        if !core::mem::take(&mut self.is_bulk)
+            || !self.links.iter().any(|link| link.pair == PAIR_TO_COME)
+        {
+            return;
+        }
+        self.owners.clear();
+        let mut order = Vec::with_capacity(2 * self.links.len() + 1);
+        // Nodes that are open, the innermost last, each before its children.
+        let mut path: Vec<(NodeId, bool)> = Vec::new();
+        let roots = (0..self.links.len() as NodeId).rev();
+        path.extend(roots.filter(|it| self.parent(*it).is_none()).map(|it| (it, false)));
+        while let Some((node, is_entered)) = path.pop() {
+            let Some(link) = self.links.get_mut(node as usize) else { continue };
+            if link.pair == NO_PAIR {
+                continue;
+            }
+            if is_entered {
+                order.push(closing(link.pair));
+                continue;
+            }
+            link.pair = self.owners.len() as u32;
+            order.push(opening(link.pair));
+            self.owners.push(node);
+            path.push((node, true));
+            path.extend(self.children_backwards(node).map(|it| (it, false)));
+        }
+        order.push(DIVIDER);
+        self.sequence = Sequence::of(&order);
     }
 
     /// Takes out the node that was added last, when nothing is below it.
     pub(super) fn remove_last(&mut self) {
         let Some(link) = self.links.pop() else { return };
-        if link.pair != NO_PAIR {
+        if link.pair != NO_PAIR && link.pair != PAIR_TO_COME {
             self.sequence.remove_last();
             self.owners.pop();
         }
@@ -233,8 +273,11 @@ impl Forest {
     }
 
     fn insert(&mut self, node: NodeId, at: Slot) {
-        let pair = self.sequence.add_before(at);
-        self.owners.push(node);
+        let mut pair = PAIR_TO_COME;
+        if !self.is_bulk {
+            pair = self.sequence.add_before(at);
+            self.owners.push(node);
+        }
         let Some(link) = self.links.get_mut(node as usize) else { return };
         link.pair = pair;
         let parent = link.parent;
@@ -245,7 +288,7 @@ impl Forest {
 
     fn pair(&self, node: NodeId) -> Option<u32> {
         let pair = self.links.get(node as usize)?.pair;
-        (pair != NO_PAIR).then_some(pair)
+        (pair != NO_PAIR && pair != PAIR_TO_COME).then_some(pair)
     }
 
     /// Where the next child goes.

@@ -45,10 +45,23 @@ impl SpanIndex {
     /// The index of a history. O(events × log events).
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut index = Self::default();
+        index.expect_many();
         for event in events {
             index.push(event);
         }
+        index.settle();
         index
+    }
+
+    /// Many events will come: what they add is put in order at once by [`Self::settle`], which is
+    /// several times faster than one by one. Until then new spans are not seen.
+    pub fn expect_many(&mut self) {
+        self.builder.tree.forest.expect_many();
+    }
+
+    /// Puts in order what came since [`Self::expect_many`]. O(spans); nothing otherwise.
+    pub fn settle(&mut self) {
+        self.builder.tree.forest.settle();
     }
 
     /// Takes the next event.

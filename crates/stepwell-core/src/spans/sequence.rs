@@ -88,6 +88,34 @@ impl Default for Sequence {
 }
 
 impl Sequence {
+    /// The sequence of these slots: each pair's two, and the divider. O(slots).
+    pub(super) fn of(order: &[Slot]) -> Self {
+        let mut sequence = Self::default();
+        sequence.nodes.resize(order.len() + 1, NO_NODE);
+        // The right edge of the tree so far, from the root.
+        let mut edge: Vec<Slot> = Vec::new();
+        for slot in order.iter().copied() {
+            let mut left = NONE;
+            while let Some(last) = edge.pop_if(|it| priority(*it) < priority(slot)) {
+                // Nothing comes below it any more.
+                sequence.update(last);
+                left = last;
+            }
+            sequence.set(slot, |node| node.left = left);
+            sequence.set(left, |node| node.parent = slot);
+            if let Some(above) = edge.last().copied() {
+                sequence.set(above, |node| node.right = slot);
+                sequence.set(slot, |node| node.parent = above);
+            }
+            edge.push(slot);
+        }
+        sequence.root = edge.first().copied().unwrap_or(DIVIDER);
+        while let Some(last) = edge.pop() {
+            sequence.update(last);
+        }
+        sequence
+    }
+
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
@@ -106,6 +134,9 @@ impl Sequence {
         let close = open + 1;
         self.insert_before(close, at);
         self.insert_before(open, close);
+        // They are neighbours, so one is above the other: its sums are made on the way.
+        let is_open_below = self.node(close).left != NONE;
+        self.update_to_root(if is_open_below { open } else { close });
         (open - 2) / 2
     }
 
@@ -247,7 +278,8 @@ impl Sequence {
         }
     }
 
-    /// Hangs a slot that is in no tree below one with a free side, then lifts it to its place.
+    /// Hangs a slot that is in no tree below one with a free side, then lifts it to its place. Its
+    /// own sum and those above it are left to the caller.
     fn insert_before(&mut self, slot: Slot, at: Slot) {
         let mut above = if at == NONE { self.root } else { self.node(at).left };
         if at != NONE && above == NONE {
@@ -267,7 +299,6 @@ impl Sequence {
             }
             self.lift(slot, parent);
         }
-        self.update_to_root(slot);
     }
 
     /// Rotates `slot` above its parent.

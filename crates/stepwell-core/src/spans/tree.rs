@@ -99,7 +99,11 @@ fn parse(span_id: &str) -> Option<Named> {
     Some(Named::Key(key))
 }
 
-const NO_NAME: u32 = u32::MAX;
+/// A text that many spans share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name(u32);
+
+const NO_NAME: Name = Name(u32::MAX);
 
 /// A span without what its key and its place say.
 #[derive(Debug)]
@@ -110,29 +114,29 @@ pub(super) struct Node {
     pub(super) first_seq: Seq,
     pub(super) last_seq: Seq,
     pub(super) status: SpanStatus,
-    name: u32,
+    name: Name,
     /// Attempts below it.
     attempts: u32,
     pub(super) detail: String,
 }
 
-/// Texts that many spans share.
+/// All of them.
 #[derive(Debug, Default)]
 struct Names {
     texts: Vec<String>,
-    numbers: BTreeMap<String, u32>,
+    numbers: BTreeMap<String, Name>,
     bytes: usize,
 }
 
 impl Names {
-    fn number(&mut self, text: &str) -> u32 {
+    fn number(&mut self, text: &str) -> Name {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
-        let number = self.texts.len() as u32;
+        let number = Name(self.texts.len() as u32);
         self.texts.push(text.to_string());
         self.numbers.insert(text.to_string(), number);
-        self.bytes += 2 * (text.len() + size_of::<String>()) + size_of::<u32>();
+        self.bytes += 2 * (text.len() + size_of::<String>()) + size_of::<Name>();
         number
     }
 }
@@ -172,7 +176,7 @@ impl Tree {
     }
 
     pub(super) fn name_of(&self, node: &Node) -> String {
-        match self.names.texts.get(node.name as usize) {
+        match self.names.texts.get(node.name.0 as usize) {
             Some(text) => text.clone(),
             None => node.key.plain_name(),
         }
@@ -263,9 +267,18 @@ impl Tree {
     }
 
     pub(super) fn name(&mut self, at: NodeId, name: &str) {
-        let number = self.names.number(name);
+        let name = self.names.number(name);
+        self.name_as(at, name);
+    }
+
+    /// Keeps a name that many spans will have.
+    pub(super) fn shared_name(&mut self, text: &str) -> Name {
+        self.names.number(text)
+    }
+
+    pub(super) fn name_as(&mut self, at: NodeId, name: Name) {
         if let Some(node) = self.nodes.get_mut(at as usize) {
-            node.name = number;
+            node.name = name;
         }
     }
 

@@ -367,4 +367,8 @@ fn check_spans(world: &World) {
     let index = SpanIndex::of(&world.events);
     crate::span_index::check_index(&index);
     crate::span_index::check_seqs(&index, &world.events);
+    let mut one_by_one = SpanIndex::default();
+    world.events.iter().for_each(|event| one_by_one.push(event));
+    assert_eq!(one_by_one.rows(0, u32::MAX), index.rows(0, u32::MAX));
+    crate::span_index::check_index(&one_by_one);
 }

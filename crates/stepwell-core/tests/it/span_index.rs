@@ -130,6 +130,13 @@ fn every_window_is_that_part_of_the_whole_after_every_event() {
         assert_eq!(index.head(), event.seq);
         check_index(&index);
         check_seqs(&index, &world.events[..=at]);
+        // The same at once, and the same in two parts.
+        let mut many = SpanIndex::of(&world.events[..at / 2]);
+        many.expect_many();
+        world.events[at / 2..=at].iter().for_each(|event| many.push(event));
+        many.settle();
+        check_index(&many);
+        assert_eq!(many.rows(0, u32::MAX), index.rows(0, u32::MAX));
     }
     let mut shuffled: Vec<&Event> = world.events.iter().rev().collect();
     shuffled.rotate_left(5);

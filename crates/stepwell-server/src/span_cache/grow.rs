@@ -7,6 +7,9 @@ use tokio::sync::Semaphore;
 
 use super::Tree;
 
+/// From this part of what there is, many events are put in order at once.
+const MANY_OF: usize = 8;
+
 /// Takes every event up to `until`, or up to the first that cannot be read.
 ///
 /// # Errors
@@ -18,10 +21,26 @@ pub(super) async fn grow(
     until: Seq,
     long_reads: &Semaphore,
 ) -> Result<(), StoreError> {
+    // Also what a call that was given up in between left.
+    let done = read(store, session_id, tree, until, long_reads).await;
+    tree.index.settle();
+    done
+}
+
+async fn read(
+    store: &dyn Store,
+    session_id: SessionId,
+    tree: &mut Tree,
+    until: Seq,
+    long_reads: &Semaphore,
+) -> Result<(), StoreError> {
     let missing = |at: Seq| usize::try_from(until.0.saturating_sub(at.0)).unwrap_or(usize::MAX);
     let is_long = !tree.is_cut && missing(tree.at) > PAGE_ROWS_MAX;
     // Never closed, so there is always a turn.
     let _turn = if is_long { long_reads.acquire().await.ok() } else { None };
+    if is_long && missing(tree.at) > tree.index.len() as usize / MANY_OF {
+        tree.index.expect_many();
+    }
     while !tree.is_cut && tree.at < until {
         let page = store.read(session_id, tree.at, missing(tree.at).min(PAGE_ROWS_MAX)).await?;
         if page.events.is_empty() {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stepwell_core::spans::SpanIndex;
 use stepwell_core::{Seq, SessionId};
 use stepwell_ports::{Store, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 /// Trees that are kept.
 const TREES_MAX: usize = 64;
@@ -105,35 +105,27 @@ impl SpanCache {
         look: impl FnOnce(&SpanIndex, Seq) -> T,
     ) -> Result<T, StoreError> {
         let until = asked.at.unwrap_or(asked.head);
-        // The tree of the head serves its past as long as nothing was appended since.
-        if until == asked.head {
-            let kept = self.get((asked.session_id, Which::Head));
-            let mut tree = kept.lock().await;
-            if tree.at <= until || asked.at.is_none() {
-                return self.grown(store, asked, Which::Head, &mut tree, until, look).await;
-            }
-        }
-        let kept = self.get((asked.session_id, Which::Past));
-        let mut tree = kept.lock().await;
-        if tree.at > until {
-            *tree = Tree::default();
-        }
-        self.grown(store, asked, Which::Past, &mut tree, until, look).await
-    }
-
-    async fn grown<T>(
-        &self,
-        store: &dyn Store,
-        asked: Asked,
-        which: Which,
-        tree: &mut Tree,
-        until: Seq,
-        look: impl FnOnce(&SpanIndex, Seq) -> T,
-    ) -> Result<T, StoreError> {
-        let done = grow::grow(store, asked.session_id, tree, until, &self.long_reads).await;
+        let (which, mut tree) = self.take(asked, until).await;
+        let done = grow::grow(store, asked.session_id, &mut tree, until, &self.long_reads).await;
         self.weigh((asked.session_id, which), tree.index.bytes());
         done?;
         Ok(look(&tree.index, tree.at))
+    }
+
+    /// A tree that is not beyond `until`, or the one of the head when that was asked for.
+    async fn take(&self, asked: Asked, until: Seq) -> (Which, OwnedMutexGuard<Tree>) {
+        // The tree of the head serves its past as long as nothing was appended since.
+        if until == asked.head {
+            let tree = self.get((asked.session_id, Which::Head)).lock_owned().await;
+            if tree.at <= until || asked.at.is_none() {
+                return (Which::Head, tree);
+            }
+        }
+        let mut tree = self.get((asked.session_id, Which::Past)).lock_owned().await;
+        if tree.at > until {
+            *tree = Tree::default();
+        }
+        (Which::Past, tree)
     }
 
     /// The tree, a new one if there is none.

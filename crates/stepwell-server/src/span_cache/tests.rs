@@ -177,31 +177,3 @@ async fn a_read_that_fails_loses_nothing_that_was_read() {
     assert!(cache.look(&store, asked, |_, _| ()).await.is_err());
     assert_eq!(look(&cache, &store, id, 3_000, None).await, (rows_at(3_000), 3_000, 2));
 }
-
-/// Prints what a tree of 100,000 events costs. Run it in a release build.
-#[tokio::test]
-#[ignore = "a measurement, not a check"]
-async fn measure_a_long_session() {
-    let store = plain_store();
-    let (id, _) = session(&store, 1, 100_000).await;
-    let cache = SpanCache::default();
-    let asked = Asked { session_id: id, head: Seq(100_000), at: None };
-    let begin = std::time::Instant::now();
-    let (rows, bytes) = cache.look(&store, asked, |it, _| (it.len(), it.bytes())).await.unwrap();
-    println!("cold: {:?}, {rows} rows, {bytes} bytes", begin.elapsed());
-    let steps: Vec<String> = (1..=1_000).map(|step| format!("step:{}", step * 25)).collect();
-    for (what, collapsed, depth_max) in
-        [("plain", 0, None), ("to depth 1", 0, Some(1)), ("1,000 collapsed", 1_000, None)]
-    {
-        let begin = std::time::Instant::now();
-        let collapsed = steps.iter().take(collapsed).map(String::as_str);
-        let rows = cache
-            .look(&store, asked, |index, _| {
-                let view = index.view(collapsed, depth_max).unwrap();
-                view.rows(view.len() / 2, 100).len()
-            })
-            .await
-            .unwrap();
-        println!("warm window of {rows} rows, {what}: {:?}", begin.elapsed());
-    }
-}

@@ -19,6 +19,7 @@ use stepwell_core::{Event, Seq, SessionId, codec};
 use stepwell_proto::v1;
 
 use self::facts::Facts;
+use self::send::Collector;
 use self::sink::Sink;
 use self::trace::Trace;
 use super::events::Pages;
@@ -33,8 +34,12 @@ use crate::view::when::counted;
 const BATCH_SPANS: u32 = 512;
 
 pub(super) async fn run(context: &Context, args: OtlpArgs) -> anyhow::Result<Exit> {
-    let mut sink = Sink::open(context.out, &args)?;
+    // A wrong address is said at once; a file is touched only when there is something to write.
+    let collector =
+        args.endpoint.as_deref().map(|it| Collector::new(it, &args.headers, context.out));
+    let collector = collector.transpose()?;
     let client = context.client().await?;
+    let mut sink = Sink::open(context.out, collector, args.output.as_deref())?;
     let mut spans = 0;
     for id in &args.ids {
         spans += export(context, &client, id, &mut sink).await?;
@@ -79,6 +84,7 @@ async fn read(
     session_id: SessionId,
 ) -> anyhow::Result<(SpanIndex, Facts)> {
     let (mut index, mut facts) = (SpanIndex::default(), Facts::default());
+    index.expect_many();
     let mut pages = Pages::new(client, session_id.to_string(), 0, false);
     while let Some(page) = pages.next().await? {
         for event in page {
@@ -88,17 +94,19 @@ async fn read(
                     index.push(&event);
                 }
                 // As `tree` does: what was before it is no less true.
-                Err(error) if !index.is_empty() => {
+                Err(error) if index.head() > Seq(0) => {
                     context.out.remark(&format!(
                         "session {session_id}: event {} and what follows is left out: {error}",
                         event.seq
                     ));
+                    index.settle();
                     return Ok((index, facts));
                 }
                 Err(error) => bail!("session {session_id}: event {}: {error}", event.seq),
             }
         }
     }
+    index.settle();
     Ok((index, facts))
 }
 

@@ -10,6 +10,7 @@ use stepwell_llm::retry_after::retry_after_ms;
 
 use crate::exit::UsageError;
 use crate::out::Out;
+use crate::time;
 
 /// Tries of a batch.
 const TRIES: u32 = 6;
@@ -39,8 +40,18 @@ pub(super) struct Collector {
 /// Why a try failed.
 struct Failed {
     reason: String,
-    /// When to try again, if that makes sense; `None` inside leaves it to us.
-    again: Option<Option<Duration>>,
+    again: Again,
+}
+
+/// Whether and when to try again.
+#[derive(Debug, Clone, Copy)]
+enum Again {
+    /// It would be the same.
+    Never,
+    /// After a wait that we choose.
+    Soon,
+    /// After the wait that the collector asks for.
+    After(Duration),
 }
 
 impl Collector {
@@ -76,7 +87,11 @@ impl Collector {
                 Err(failed) => failed,
             };
             let reason = failed.reason;
-            let Some(wait) = failed.again else { bail!("{}: {reason}", self.shown) };
+            let wait = match failed.again {
+                Again::Never => bail!("{}: {reason}", self.shown),
+                Again::Soon => backoff,
+                Again::After(wait) => wait,
+            };
             if tried == TRIES {
                 bail!(
                     "{}: {reason}, {TRIES} times: look at the collector and export again; what it \
@@ -84,7 +99,6 @@ impl Collector {
                     self.shown
                 );
             }
-            let wait = wait.unwrap_or(backoff);
             if wait > WAIT_MAX {
                 let wait = wait.as_secs();
                 bail!(
@@ -103,7 +117,7 @@ impl Collector {
         let sent = request.header(CONTENT_TYPE, "application/json").body(body).send().await;
         let response = sent.map_err(|error| Failed {
             reason: format!("no collector answers ({})", innermost(&error)),
-            again: Some(None),
+            again: Again::Soon,
         })?;
         let status = response.status();
         let wait = asked_wait(response.headers());
@@ -114,7 +128,12 @@ impl Collector {
         }
         let may_pass = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         let reason = format!("the collector answers {status}{}", hint(status, &words));
-        Err(Failed { reason, again: may_pass.then_some(wait) })
+        let again = match wait {
+            _ if !may_pass => Again::Never,
+            Some(wait) => Again::After(wait),
+            None => Again::Soon,
+        };
+        Err(Failed { reason, again })
     }
 
     /// A collector may take a part; trying again would not help, says OTLP.
@@ -214,7 +233,8 @@ fn is_local(url: &Url) -> bool {
 
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    retry_after_ms(text, SystemTime::now()).map(Duration::from_millis)
+    let now = Duration::from_millis(u64::try_from(time::now_ms()).unwrap_or(0));
+    retry_after_ms(text, SystemTime::UNIX_EPOCH + now).map(Duration::from_millis)
 }
 
 /// The beginning of an answer; what breaks off is as good as its end.

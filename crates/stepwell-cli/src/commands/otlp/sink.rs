@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use super::send::Collector;
 use super::wire::Request;
-use crate::args::OtlpArgs;
 use crate::out::Out;
 
 /// A file, stdout, or a collector.
@@ -19,12 +18,16 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// What the arguments name.
-    pub(super) fn open(out: Out, args: &OtlpArgs) -> anyhow::Result<Self> {
-        if let Some(endpoint) = &args.endpoint {
-            return Collector::new(endpoint, &args.headers, out).map(Self::Collector);
+    /// The collector if there is one, else the file, else stdout.
+    pub(super) fn open(
+        out: Out,
+        collector: Option<Collector>,
+        output: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        if let Some(collector) = collector {
+            return Ok(Self::Collector(collector));
         }
-        let Some(path) = args.output.as_deref().filter(|it| it.as_os_str() != "-") else {
+        let Some(path) = output.filter(|it| it.as_os_str() != "-") else {
             return Ok(Self::Stdout(out));
         };
         let file = File::create(path);

@@ -11,7 +11,7 @@ use axum::routing::post;
 use serde_json::Value;
 use stepwell_core::spans::Row;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 
 use super::send::Collector;
 use super::wire::Request;
@@ -140,23 +140,21 @@ async fn receive(State(shared): State<Shared>, headers: HeaderMap, body: String)
     response
 }
 
-/// A collector on a free port until `stop`.
-async fn collector(moods: &[Mood], stop: &CancellationToken) -> (String, Shared) {
+/// A collector on a free port, until the tasks are dropped.
+async fn collector(moods: &[Mood]) -> (String, Shared, JoinSet<()>) {
     let shared = Shared::default();
     shared.lock().unwrap().moods = moods.iter().copied().collect();
     let router = Router::new().route("/v1/traces", post(receive)).with_state(shared.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let stop = stop.clone().cancelled_owned();
-    tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(stop).await });
-    (endpoint, shared)
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (endpoint, shared, tasks)
 }
 
 /// Sends the session to a collector in these moods; what became of it, and what was received.
 async fn sent(moods: &[Mood]) -> (Result<(), String>, Shared) {
-    let stop = CancellationToken::new();
-    let _stop = stop.clone().drop_guard();
-    let (endpoint, shared) = collector(moods, &stop).await;
+    let (endpoint, shared, _tasks) = collector(moods).await;
     let headers = [("x-key".to_owned(), "secret".to_owned())];
     let out = Out::new(true, ColorWhen::Never);
     let collector = Collector::impatient(&endpoint, &headers, out);

@@ -58,6 +58,7 @@ impl Request {
 /// A span.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the proto")]
 pub(super) struct Span {
     #[serde(serialize_with = "hex")]
     pub(super) trace_id: [u8; 16],
@@ -111,32 +112,32 @@ pub(super) struct Attribute {
     value: Value,
 }
 
+/// `AnyValue`.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 enum Value {
-    StringValue(String),
-    #[serde(serialize_with = "as_text")]
-    IntValue(u64),
-    ArrayValue {
-        values: Vec<Value>,
-    },
+    #[serde(rename = "stringValue")]
+    Text(String),
+    #[serde(rename = "intValue", serialize_with = "as_text")]
+    Number(u64),
+    #[serde(rename = "arrayValue")]
+    List { values: Vec<Value> },
 }
 
 impl Attribute {
     /// A text.
     pub(super) fn text(key: &'static str, value: impl Into<String>) -> Self {
-        Self { key, value: Value::StringValue(value.into()) }
+        Self { key, value: Value::Text(value.into()) }
     }
 
     /// A number; on the wire it has a sign.
     pub(super) fn number(key: &'static str, value: u64) -> Self {
-        Self { key, value: Value::IntValue(value.min(i64::MAX as u64)) }
+        Self { key, value: Value::Number(value.min(i64::MAX as u64)) }
     }
 
     /// A list of texts.
     pub(super) fn texts(key: &'static str, values: &[&str]) -> Self {
-        let values = values.iter().map(|it| Value::StringValue((*it).to_owned())).collect();
-        Self { key, value: Value::ArrayValue { values } }
+        let values = values.iter().map(|it| Value::Text((*it).to_owned())).collect();
+        Self { key, value: Value::List { values } }
     }
 }
 
