@@ -5,6 +5,7 @@ mod memory;
 mod process;
 mod raw;
 mod report;
+mod spans;
 mod time;
 mod wire;
 mod workload;
@@ -98,5 +99,6 @@ const MEASURES: &[(&str, Run)] = &[
     ("waiting_memory", process::waiting),
     ("process_start", process::start),
     ("fold", inproc::fold),
+    ("spans", spans::windows),
     ("wire", wire::steps),
 ];

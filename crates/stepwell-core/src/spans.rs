@@ -1,12 +1,12 @@
 //! The span tree of a session, computed from its events.
 //!
 //! Session > step > model call and tool calls > attempts, with approvals and waits below what waits.
+//! [`SpanIndex`] gives any window of it without the rest.
 //! Good for any order of events and for histories that were cut: what did not end is `open`, what
 //! names an unknown parent makes it up, and nothing is left out.
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,19 @@ use crate::event::Event;
 use crate::ids::{Seq, TimestampMs};
 
 mod build;
+mod forest;
 mod fork;
+mod index;
+pub mod records;
+mod sequence;
+mod sum;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod tree;
 
-use build::Builder;
+pub use forest::DEPTH_LIMIT_MAX;
+pub use index::{Row, SpanIndex, TooDeep, View};
 
 /// An interval of a session. Times are wall time; an end is never before its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,51 +132,8 @@ impl SpanStatus {
 /// The spans of a session in pre-order: each after the span around it, siblings as they began.
 /// Empty without events. O(events × log events).
 pub fn spans<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Span> {
-    let mut builder = Builder::default();
-    for event in events {
-        builder.event(event);
-    }
-    in_order(builder.finish())
-}
-
-/// A span before it has its place.
-#[derive(Debug)]
-struct Node {
-    span: Span,
-    parent: Option<usize>,
-}
-
-/// Pre-order without recursion. Attempts that are the only one of their call are left out: the call
-/// says the same.
-fn in_order(nodes: Vec<Node>) -> Vec<Span> {
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
-    let mut roots = Vec::new();
-    for (at, node) in nodes.iter().enumerate() {
-        match node.parent.and_then(|parent| children.get_mut(parent)) {
-            Some(siblings) => siblings.push(at),
-            None => roots.push(at),
-        }
-    }
-    let is_attempt =
-        |at: &usize| nodes.get(*at).is_some_and(|node| node.span.kind == SpanKind::Attempt);
-    for siblings in &mut children {
-        if siblings.iter().filter(|at| is_attempt(at)).count() == 1 {
-            siblings.retain(|at| !is_attempt(at));
-        }
-    }
-    let mut order: Vec<(usize, u32)> = Vec::with_capacity(nodes.len());
-    let mut open: Vec<(usize, u32)> = roots.into_iter().rev().map(|at| (at, 0)).collect();
-    while let Some((at, depth)) = open.pop() {
-        order.push((at, depth));
-        let below = children.get(at).into_iter().flatten().rev();
-        open.extend(below.map(|child| (*child, depth + 1)));
-    }
-    let mut slots: Vec<Option<Span>> = nodes.into_iter().map(|node| Some(node.span)).collect();
-    let taken = order.into_iter().filter_map(|(at, depth)| {
-        let span = slots.get_mut(at)?.take()?;
-        Some(Span { depth, ..span })
-    });
-    taken.collect()
+    let index = SpanIndex::of(events);
+    index.rows(0, index.len()).into_iter().map(|row| row.span).collect()
 }
 
 /// Adds a piece to a text of pieces.

@@ -17,6 +17,7 @@ mod import;
 mod ownership;
 mod payload;
 mod server;
+mod span_cache;
 mod status;
 mod watch;
 

@@ -27,6 +27,7 @@ use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Backups, History, OneAtATime, Sessions};
 use crate::gateway::WorkerGateway;
 use crate::import::{IMPORT_BYTES_MAX_DEFAULT, IMPORTS_MAX};
+use crate::span_cache::SpanCache;
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -144,6 +145,7 @@ pub async fn serve(
         gateway: services.gateway.clone(),
         model_defaults: services.model_defaults,
         options,
+        spans: SpanCache::default(),
         watches: watches.clone(),
         imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
         shutdown: shutdown.clone(),

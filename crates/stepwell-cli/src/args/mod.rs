@@ -125,7 +125,9 @@ pub(crate) enum Command {
     /// Show the end of a session's history, and follow it with -f
     Tail(TailArgs),
     /// Draw a session as a tree of spans
-    Tree(SessionArg),
+    Tree(TreeArgs),
+    /// Write sessions as OpenTelemetry traces, to a file or a collector
+    Otlp(OtlpArgs),
     /// Print the exact request to the model of a step
     Prompt(PromptArgs),
     /// Check that today's rules come to the recorded decisions; no IO happens
@@ -223,6 +225,9 @@ mod tests {
             "stepwell tail -f 01J",
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
+            "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
+            "stepwell otlp 01J 01K -o traces.jsonl",
+            "stepwell otlp 01J --endpoint http://h:4318 --header Authorization=x",
             "stepwell approvals",
             "stepwell approvals 01J --status approved --status denied",
             "stepwell approve 01J.17 --arguments {} --by ada --yes",
@@ -278,6 +283,11 @@ mod tests {
             ("stepwell resolve 01J.1 maybe", ErrorKind::InvalidValue),
             ("stepwell resolve 01J.1 happened", ErrorKind::MissingRequiredArgument),
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
+            ("stepwell tree 01J --depth 8", ErrorKind::ValueValidation),
+            ("stepwell tree 01J --at 0", ErrorKind::ValueValidation),
+            ("stepwell otlp", ErrorKind::MissingRequiredArgument),
+            ("stepwell otlp 01J -o x --endpoint http://h", ErrorKind::ArgumentConflict),
+            ("stepwell otlp 01J --header k=v", ErrorKind::MissingRequiredArgument),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
             ("stepwell delete", ErrorKind::MissingRequiredArgument),
             ("stepwell prune", ErrorKind::MissingRequiredArgument),

@@ -1,8 +1,11 @@
 //! Arguments of the commands about sessions.
 
+use std::path::PathBuf;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
+use stepwell_core::spans::DEPTH_LIMIT_MAX;
 
 use super::parse::{label, status_names};
 use crate::complete;
@@ -130,6 +133,48 @@ pub(crate) struct TailArgs {
     /// With --json and -f: also print the live pieces
     #[arg(long, requires = "follow")]
     pub(crate) live: bool,
+}
+
+/// Arguments of `tree`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TreeArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArg,
+    /// The tree as it stood after this event; what was open then is open
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) at: Option<u64>,
+    /// Leave out what is deeper: 0 is the session alone, 1 its steps, 2 their calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(DEPTH_LIMIT_MAX)))]
+    pub(crate) depth: Option<u32>,
+    /// Begin with this row, counted from 0
+    #[arg(long, value_name = "ROW", default_value_t = 0)]
+    pub(crate) from: u32,
+    /// At most so many rows
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+}
+
+/// Arguments of `otlp`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  stepwell otlp 01KYS8 -o traces.jsonl
+  stepwell otlp 01KYS8 01KZ3F --endpoint http://127.0.0.1:4318
+
+The same session always gives the same trace id and span ids.")]
+pub(crate) struct OtlpArgs {
+    /// Ids of the sessions; their beginnings are enough
+    #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) ids: Vec<String>,
+    /// File to write, one request a line; stdout when neither this nor --endpoint is given
+    #[arg(long, short = 'o', value_name = "FILE", conflicts_with = "endpoint")]
+    pub(crate) output: Option<PathBuf>,
+    /// OTLP/HTTP address of a collector; `/v1/traces` is added when it has no path
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// A header for the collector, for example a key; may be given more than once
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = label, requires = "endpoint")]
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// Arguments of `send`.

@@ -1,8 +1,7 @@
-//! `ls`, `show`, `tree`, `tools`, `workers`: what there is.
+//! `ls`, `show`, `tools`, `workers`: what there is.
 
 use stepwell_proto::v1::{
-    ListSessionsRequest, ListSpansRequest, ListToolsRequest, ListWorkersRequest, Session,
-    SessionStatus,
+    ListSessionsRequest, ListToolsRequest, ListWorkersRequest, Session, SessionStatus,
 };
 
 use super::{Context, answer, expected, get_session};
@@ -116,23 +115,6 @@ pub(super) async fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         context.out.json(&view::json::shown(session, &response))?;
     } else {
         context.out.lines(&view::session::page(session, &response, &context.page()))?;
-    }
-    Ok(Exit::Ok)
-}
-
-/// `tree`.
-pub(super) async fn tree(context: &Context, id: String) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let spans = answer(&client, client.sessions().list_spans(ListSpansRequest { session_id: id }))
-        .await?
-        .spans;
-    let out = context.out;
-    if out.is_json {
-        for span in &spans {
-            out.json(&view::json::Span::from(span))?;
-        }
-    } else {
-        out.lines(&view::span::tree(&spans, time::now_ms(), out.width, out.paint))?;
     }
     Ok(Exit::Ok)
 }

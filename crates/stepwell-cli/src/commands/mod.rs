@@ -14,11 +14,13 @@ mod history;
 mod import;
 mod lists;
 mod mock_model;
+mod otlp;
 mod prune;
 mod steer;
 mod stored;
 mod submit;
 mod target;
+mod tree;
 mod verify;
 
 use std::fs;
@@ -121,7 +123,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Replay(args) => history::replay(&context, args).await,
         Command::Fork(args) => history::fork(&context, args).await,
         Command::Diff(args) => history::diff(&context, args).await,
-        Command::Tree(args) => lists::tree(&context, args.id).await,
+        Command::Tree(args) => tree::run(&context, args).await,
+        Command::Otlp(args) => Box::pin(otlp::run(&context, args)).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,

@@ -340,6 +340,10 @@ pub(crate) struct Span<'a> {
     last_seq: u64,
     status: &'a str,
     detail: &'a str,
+    row: u32,
+    subtree_size: u32,
+    child_count: u32,
+    is_last_child: bool,
 }
 
 impl<'a> From<&'a v1::Span> for Span<'a> {
@@ -356,6 +360,10 @@ impl<'a> From<&'a v1::Span> for Span<'a> {
             last_seq: it.last_seq,
             status: &it.status,
             detail: &it.detail,
+            row: it.row,
+            subtree_size: it.subtree_size,
+            child_count: it.child_count,
+            is_last_child: it.is_last_child,
         }
     }
 }

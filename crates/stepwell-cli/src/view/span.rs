@@ -1,7 +1,5 @@
 //! The span tree of a session, drawn with lines.
 
-use std::collections::BTreeMap;
-
 use stepwell_proto::v1::Span;
 
 use super::table::{columns_of, cut_end};
@@ -16,65 +14,62 @@ const LEFT_COLUMNS: usize = 68;
 /// Least room for the name on a narrow terminal.
 const LEFT_COLUMNS_MIN: usize = 24;
 
-/// The tree, one line a span. An open span's time runs until `now_ms`.
-pub(crate) fn tree(spans: &[Span], now_ms: i64, width: Option<usize>, paint: Paint) -> Vec<String> {
-    let children = children(spans);
-    let left = width.map_or(LEFT_COLUMNS, |width| {
-        width.saturating_sub(DURATION_COLUMNS + 1).clamp(LEFT_COLUMNS_MIN, LEFT_COLUMNS)
-    });
-    let mut lines = Vec::with_capacity(spans.len());
-    // Deep first, without recursion: how deep sessions nest is not ours to say.
-    let mut open: Vec<(&Span, String, Branch)> = Vec::new();
-    let roots = children.get("").into_iter().flatten();
-    open.extend(roots.rev().map(|span| (*span, String::new(), Branch::Root)));
-    while let Some((span, indent, branch)) = open.pop() {
-        let (here, below) = branch.lines();
-        lines.push(row(span, &format!("{indent}{here}"), left, now_ms, paint));
-        let indent = format!("{indent}{below}");
-        let of_this = children.get(span.span_id.as_str()).into_iter().flatten();
-        for (place, child) in of_this.rev().enumerate() {
-            let branch = if place == 0 { Branch::Last } else { Branch::Middle };
-            open.push((child, indent.clone(), branch));
+/// Deepest level that gets lines of its own.
+const DEPTH_DRAWN_MAX: usize = 64;
+
+/// Draws spans as they come, in pre-order. It holds the lines that run down from what is around the
+/// next span, and no span.
+#[derive(Debug)]
+pub(crate) struct Drawer {
+    /// What is around the next span, from the session on: whether no sibling follows.
+    around: Vec<bool>,
+    depth_max: Option<u32>,
+    /// Until when an open span's time runs.
+    now_ms: i64,
+    left: usize,
+    paint: Paint,
+}
+
+impl Drawer {
+    /// A drawer for rows that begin below `ancestors`; deeper ones than `depth_max` do not come.
+    pub(crate) fn new(
+        ancestors: &[Span],
+        depth_max: Option<u32>,
+        now_ms: i64,
+        width: Option<usize>,
+        paint: Paint,
+    ) -> Self {
+        let left = width.map_or(LEFT_COLUMNS, |width| {
+            width.saturating_sub(DURATION_COLUMNS + 1).clamp(LEFT_COLUMNS_MIN, LEFT_COLUMNS)
+        });
+        let around = ancestors.iter().map(|it| it.is_last_child).collect();
+        Self { around, depth_max, now_ms, left, paint }
+    }
+
+    /// The line of the next span.
+    pub(crate) fn line(&mut self, span: &Span) -> String {
+        let depth = (span.depth as usize).min(DEPTH_DRAWN_MAX);
+        self.around.resize(depth, true);
+        // The session has no lines.
+        let mut branch: String = self
+            .around
+            .iter()
+            .skip(1)
+            .map(|is_last| if *is_last { "   " } else { "│  " })
+            .collect();
+        if depth > 0 {
+            branch.push_str(if span.is_last_child { "└─ " } else { "├─ " });
         }
-    }
-    lines
-}
-
-#[derive(Clone, Copy)]
-enum Branch {
-    Root,
-    Middle,
-    Last,
-}
-
-impl Branch {
-    /// What stands before the span, and before everything below it.
-    fn lines(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Root => ("", ""),
-            Self::Middle => ("├─ ", "│  "),
-            Self::Last => ("└─ ", "   "),
-        }
+        self.around.push(span.is_last_child);
+        let is_cut = self.depth_max == Some(span.depth) && span.subtree_size > 1;
+        let below = if is_cut { format!(" +{}", span.subtree_size - 1) } else { String::new() };
+        row(span, &branch, &below, self)
     }
 }
 
-/// Spans by their parent; those whose parent is not here are roots.
-fn children(spans: &[Span]) -> BTreeMap<&str, Vec<&Span>> {
-    let known: BTreeMap<&str, usize> =
-        spans.iter().enumerate().map(|(at, span)| (span.span_id.as_str(), at)).collect();
-    let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
-    for (at, span) in spans.iter().enumerate() {
-        // A parent stands before its children; this also breaks circles in damaged data.
-        let parent = match known.get(span.parent_id.as_str()) {
-            Some(parent_at) if *parent_at < at => span.parent_id.as_str(),
-            Some(_) | None => "",
-        };
-        children.entry(parent).or_default().push(span);
-    }
-    children
-}
-
-fn row(span: &Span, branch: &str, left: usize, now_ms: i64, paint: Paint) -> String {
+/// `below` says how many spans are left out below this one.
+fn row(span: &Span, branch: &str, below: &str, drawer: &Drawer) -> String {
+    let Drawer { now_ms, left, paint, .. } = *drawer;
     let kind = brief(&span.kind.replace('_', " "));
     let name = brief(&span.name);
     let name = if name.is_empty() || name == kind || name.starts_with(&format!("{kind} ")) {
@@ -84,7 +79,7 @@ fn row(span: &Span, branch: &str, left: usize, now_ms: i64, paint: Paint) -> Str
     };
     let status = brief(&span.status);
     let room = left.saturating_sub(columns_of(branch));
-    let id = call_id(span);
+    let id = call_id(span) + below;
     let name = cut_end(&name, room.saturating_sub(columns_of(&id) + columns_of(&status) + 1)) + &id;
     let detail_room = room.saturating_sub(columns_of(&name) + columns_of(&status) + 3);
     let detail = cut_end(&brief(&span.detail), detail_room);
@@ -143,21 +138,34 @@ mod tests {
     }
 
     fn drawn(spans: &[Span]) -> Vec<String> {
-        tree(spans, 61_000, Some(50), Paint::NONE)
+        drawn_below(&[], None, spans)
+    }
+
+    fn drawn_below(ancestors: &[Span], depth_max: Option<u32>, spans: &[Span]) -> Vec<String> {
+        let mut drawer = Drawer::new(ancestors, depth_max, 61_000, Some(50), Paint::NONE);
+        spans.iter().map(|span| drawer.line(span)).collect()
+    }
+
+    fn at(depth: u32, is_last_child: bool, span: Span) -> Span {
+        Span { depth, is_last_child, subtree_size: 1, ..span }
+    }
+
+    fn family() -> Vec<Span> {
+        let mut open = span("e", "a", "step", "step 2", "");
+        open.end_ms = 0;
+        vec![
+            at(0, true, span("a", "", "session", "Fix it", "thinking")),
+            at(1, false, span("b", "a", "step", "step 1", "ok")),
+            at(2, false, span("c", "b", "model_call", "qwen", "ok")),
+            at(2, true, span("call:1.1", "b", "tool_call", "shell", "error")),
+            at(1, true, open),
+        ]
     }
 
     #[test]
     fn branches_join_parents_and_children() {
-        let mut open = span("e", "a", "step", "step 2", "");
-        open.end_ms = 0;
         assert_eq!(
-            drawn(&[
-                span("a", "", "session", "Fix it", "thinking"),
-                span("b", "a", "step", "step 1", "ok"),
-                span("c", "b", "model_call", "qwen", "ok"),
-                span("call:1.1", "b", "tool_call", "shell", "error"),
-                open,
-            ]),
+            drawn(&family()),
             [
                 "session Fix it thinking                      2.0 s",
                 "├─ step 1 ok                                 2.0 s",
@@ -169,14 +177,29 @@ mod tests {
     }
 
     #[test]
-    fn a_span_without_its_parent_is_a_root_and_circles_end() {
+    fn a_window_is_drawn_as_that_part_of_the_whole() {
+        let family = family();
+        let whole = drawn(&family);
+        assert_eq!(drawn_below(&family[..2], None, &family[2..]), whole[2..]);
+        assert_eq!(drawn_below(&family[..1], None, &family[4..]), whole[4..]);
+    }
+
+    #[test]
+    fn what_is_left_out_below_is_counted() {
+        let mut family = family();
+        family[1].subtree_size = 3;
+        let lines = drawn_below(&family[..1], Some(1), &family[1..2]);
+        assert_eq!(lines, ["├─ step 1 +2 ok                              2.0 s"]);
+    }
+
+    #[test]
+    fn rows_that_fit_no_tree_are_drawn_and_bounded() {
         let lines = drawn(&[
-            span("x", "gone", "step", "step 9", "ok"),
-            span("y", "z", "step", "step 10", "ok"),
-            span("z", "y", "step", "step 11", "ok"),
+            at(9, false, span("x", "gone", "step", "step 9", "ok")),
+            at(u32::MAX, true, span("y", "z", "step", "step 10", "ok")),
         ]);
-        assert_eq!(lines.len(), 3);
-        assert!(lines[2].starts_with("└─ step 11"), "{lines:?}");
+        assert!(lines[0].contains("├─ step 9"), "{lines:?}");
+        assert!(lines[1].len() < 400, "{lines:?}");
     }
 
     #[test]

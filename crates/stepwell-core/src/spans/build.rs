@@ -1,40 +1,30 @@
 //! From events to spans, one event after the other.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Node, Span, SpanKind, SpanStatus, add_detail, one_line, tokens};
+use super::forest::NodeId;
+use super::tree::{Key, Name, Tree};
+use super::{SpanStatus, one_line, tokens};
 use crate::event::{
     Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, ModelFailed,
     ModelReplied, ModelRequested, Outcome, Question, RefusalReason, SessionCreated,
     SessionFinished, Timer, TimerFired, TimerStarted, ToolDispatched, ToolFinished, ToolLost,
     ToolOutcome, ToolRefused, ToolScheduled,
 };
-use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
-
-/// Names a span before it has an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Session,
-    Step(u32),
-    Model(u32),
-    ModelAttempt(u32, u32),
-    Call(CallId),
-    CallAttempt(CallId, u32),
-    Approval(ApprovalId),
-    Timer(Timer),
-    Pause,
-    Message,
-}
+use crate::ids::{CallId, Seq, TimestampMs};
 
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    pub(super) nodes: Vec<Node>,
-    /// The latest span of each name.
-    index: BTreeMap<Key, usize>,
-    pub(super) model: String,
+    pub(super) tree: Tree,
+    /// The greatest seq that was taken.
+    pub(super) head: Seq,
+    /// When the last one was decided.
+    pub(super) time: TimestampMs,
+    /// The name of the session's model.
+    pub(super) model: Option<Name>,
     /// The step that was asked last.
     step: u32,
     /// Calls whose last attempt was lost.
@@ -45,8 +35,16 @@ pub(super) struct Builder {
 impl Builder {
     /// Takes one event.
     pub(super) fn event(&mut self, event: &Event) {
+        self.head = self.head.max(event.seq);
+        self.time = event.time;
+        self.tree.timeline.begin_event();
         let session = self.session(event);
-        self.touch(session, event.seq);
+        self.tree.see(session, event.seq);
+        self.take(event, session);
+        self.tree.timeline.end_event(event.seq, session);
+    }
+
+    fn take(&mut self, event: &Event, session: NodeId) {
         match &event.body {
             EventBody::SessionCreated(it) => self.created(event, it),
             EventBody::ModelRequested(it) => self.requested(event, it),
@@ -72,21 +70,20 @@ impl Builder {
                 self.name(pause, "paused");
                 self.note(pause, event.seq, &format!("by {who}"));
             }
+            EventBody::ResumeRequested(it) if it.once => {
+                let who = who(&event.actor, "");
+                self.note(session, event.seq, &format!("stepped by {who}"));
+            }
             EventBody::ResumeRequested(_) => self.close(event, Key::Pause, SpanStatus::Ok),
             EventBody::OverrideApplied(it) => self.forked(event, it),
             EventBody::SessionFinished(it) => self.finished(event, it),
         }
     }
 
-    /// All spans, each after its parent.
-    pub(super) fn finish(self) -> Vec<Node> {
-        self.nodes
-    }
-
     fn created(&mut self, event: &Event, it: &SessionCreated) {
         let session = self.session(event);
         self.name(session, &it.title);
-        self.model.clone_from(&it.agent.model.name);
+        self.model = Some(self.tree.shared_name(&it.agent.model.name));
     }
 
     fn requested(&mut self, event: &Event, it: &ModelRequested) {
@@ -293,78 +290,66 @@ impl Builder {
             Outcome::Cancelled => (SpanStatus::Cancelled, SpanStatus::Cancelled),
             Outcome::LimitReached => (SpanStatus::LimitReached, SpanStatus::LimitReached),
         };
-        // Children first, so that whatever is around them reaches as far as they do.
-        for at in (0..self.nodes.len()).rev() {
-            let Some(node) = self.nodes.get_mut(at) else { continue };
-            if node.span.end.is_none() {
-                let is_session = node.span.kind == SpanKind::Session;
-                end(&mut node.span, event, if is_session { whole } else { open });
-            }
-            let (parent, last_seq) = (node.parent, node.span.last_seq);
-            if let Some(parent) = parent.and_then(|it| self.nodes.get_mut(it)) {
-                parent.span.last_seq = parent.span.last_seq.max(last_seq);
-            }
+        for at in self.tree.open_inside_out() {
+            self.tree.end(at, event, if at == session { whole } else { open });
         }
         self.is_finished = true;
     }
 
     /// The call came to its end; so does its step with the last one, and what waited for it.
     pub(super) fn settle(&mut self, event: &Event, call_id: CallId, status: SpanStatus) {
-        let Some(call) = self.index.get(&Key::Call(call_id)).copied() else { return };
-        for node in &mut self.nodes.iter_mut().skip(call) {
-            // A question or a retry that a later report made needless.
-            if node.parent == Some(call) && node.span.end.is_none() {
-                end(&mut node.span, event, SpanStatus::Cancelled);
-            }
+        let Some(call) = self.tree.get(Key::Call(call_id)) else { return };
+        // A question or a retry that a later report made needless.
+        let below = self.tree.forest.children_backwards(call);
+        let needless: Vec<NodeId> = below.filter(|it| self.tree.is_open(*it)).collect();
+        for at in needless {
+            self.tree.end(at, event, SpanStatus::Cancelled);
         }
         self.close(event, Key::Call(call_id), status);
-        let of_step = |index| Key::Call(CallId { step: call_id.step, index });
-        let range = of_step(0)..=of_step(u32::MAX);
-        let is_open = |at: &usize| self.nodes.get(*at).is_some_and(|it| it.span.end.is_none());
-        if !self.index.range(range).any(|(_, at)| is_open(at)) {
+        if !self.tree.has_open_call(call_id.step) {
             self.close(event, Key::Step(call_id.step), SpanStatus::Ok);
         }
     }
 
-    pub(super) fn session(&mut self, event: &Event) -> usize {
-        match self.index.get(&Key::Session) {
-            Some(at) => *at,
+    pub(super) fn session(&mut self, event: &Event) -> NodeId {
+        match self.tree.get(Key::Session) {
+            Some(at) => at,
             None => self.add(event, Key::Session, None),
         }
     }
 
-    fn step(&mut self, event: &Event, step: u32) -> usize {
+    fn step(&mut self, event: &Event, step: u32) -> NodeId {
         self.find_or_open(event, Key::Step(step), Key::Session)
     }
 
-    fn model_call(&mut self, event: &Event, step: u32) -> usize {
+    fn model_call(&mut self, event: &Event, step: u32) -> NodeId {
         self.step(event, step);
         let at = self.find_or_open(event, Key::Model(step), Key::Step(step));
-        let model = self.model.clone();
-        self.name(at, &model);
+        if let Some(model) = self.model {
+            self.tree.name_as(at, model);
+        }
         at
     }
 
-    fn model_attempt(&mut self, event: &Event, step: u32, attempt: u32) -> usize {
+    fn model_attempt(&mut self, event: &Event, step: u32, attempt: u32) -> NodeId {
         self.model_call(event, step);
         self.find_or_open(event, Key::ModelAttempt(step, attempt), Key::Model(step))
     }
 
-    pub(super) fn call(&mut self, event: &Event, call_id: CallId) -> usize {
+    pub(super) fn call(&mut self, event: &Event, call_id: CallId) -> NodeId {
         self.step(event, call_id.step);
         self.find_or_open(event, Key::Call(call_id), Key::Step(call_id.step))
     }
 
-    fn call_attempt(&mut self, event: &Event, call_id: CallId, attempt: u32) -> usize {
+    fn call_attempt(&mut self, event: &Event, call_id: CallId, attempt: u32) -> NodeId {
         self.call(event, call_id);
         self.find_or_open(event, Key::CallAttempt(call_id, attempt), Key::Call(call_id))
     }
 
-    fn find_or_open(&mut self, event: &Event, key: Key, parent: Key) -> usize {
-        match self.index.get(&key) {
+    fn find_or_open(&mut self, event: &Event, key: Key, parent: Key) -> NodeId {
+        match self.tree.get(key) {
             Some(at) => {
-                let at = *at;
-                self.touch(at, event.seq);
+                self.tree.touch(at, event.seq);
                 at
             }
             None => self.open(event, key, parent),
@@ -372,112 +357,44 @@ impl Builder {
     }
 
     /// A new span, even when an older one has the same name.
-    fn open(&mut self, event: &Event, key: Key, parent: Key) -> usize {
+    fn open(&mut self, event: &Event, key: Key, parent: Key) -> NodeId {
         self.session(event);
-        let parent = self.index.get(&parent).copied();
+        let parent = self.tree.get(parent);
         self.add(event, key, parent)
     }
 
-    fn add(&mut self, event: &Event, key: Key, parent: Option<usize>) -> usize {
-        let at = self.nodes.len();
-        let (span_id, kind, name) = describe(key, event.seq);
-        let parent_id = parent.and_then(|it| self.nodes.get(it)).map(|it| it.span.span_id.clone());
-        let span = Span {
-            span_id,
-            parent: parent_id,
-            depth: 0,
-            kind,
-            name,
-            start: event.time,
-            end: None,
-            first_seq: event.seq,
-            last_seq: event.seq,
-            status: SpanStatus::Open,
-            detail: String::new(),
-        };
-        self.nodes.push(Node { span, parent });
-        self.index.insert(key, at);
-        self.touch(at, event.seq);
+    fn add(&mut self, event: &Event, key: Key, parent: Option<NodeId>) -> NodeId {
+        let at = self.tree.add(event, key, parent);
         // What only a late event names did not run when the session ended.
-        if self.is_finished
-            && let Some(node) = self.nodes.get_mut(at)
-        {
-            end(&mut node.span, event, SpanStatus::Cancelled);
+        if self.is_finished {
+            self.tree.end(at, event, SpanStatus::Cancelled);
         }
         at
     }
 
     fn close(&mut self, event: &Event, key: Key, status: SpanStatus) {
-        let Some(at) = self.index.get(&key).copied() else { return };
-        self.touch(at, event.seq);
-        if let Some(node) = self.nodes.get_mut(at)
-            && node.span.end.is_none()
-        {
-            end(&mut node.span, event, status);
+        if let Some(at) = self.tree.get(key) {
+            self.tree.end(at, event, status);
         }
     }
 
-    pub(super) fn name(&mut self, at: usize, name: &str) {
-        if let Some(node) = self.nodes.get_mut(at) {
-            node.span.name = name.to_string();
-        }
+    pub(super) fn name(&mut self, at: NodeId, name: &str) {
+        self.tree.name(at, name);
     }
 
-    pub(super) fn note(&mut self, at: usize, seq: Seq, text: &str) {
-        self.touch(at, seq);
-        if let Some(node) = self.nodes.get_mut(at) {
-            add_detail(&mut node.span.detail, text);
-        }
-    }
-
-    /// The span and all around it were there at `seq`.
-    fn touch(&mut self, at: usize, seq: Seq) {
-        let mut next = Some(at);
-        while let Some(node) = next.and_then(|at| self.nodes.get_mut(at)) {
-            node.span.last_seq = node.span.last_seq.max(seq);
-            next = node.parent;
-        }
+    pub(super) fn note(&mut self, at: NodeId, seq: Seq, text: &str) {
+        self.tree.note(at, seq, text);
     }
 
     /// The session goes on: a wait for a message that began with the last event was none.
     fn end_message_wait(&mut self, event: &Event) {
-        let Some(at) = self.index.remove(&Key::Message) else { return };
-        let is_last = at + 1 == self.nodes.len();
-        let Some(node) = self.nodes.get_mut(at).filter(|it| it.span.end.is_none()) else { return };
-        if is_last {
-            self.nodes.pop();
-        } else {
-            end(&mut node.span, event, SpanStatus::Ok);
+        let Some(at) = self.tree.forget(Key::Message) else { return };
+        if self.tree.is_open(at) && !self.tree.remove_if_last(at) {
+            self.tree.end(at, event, SpanStatus::Ok);
         }
     }
 }
 
 pub(super) fn who(actor: &Actor, reason: &str) -> String {
     if reason.is_empty() { actor.to_string() } else { format!("{actor}: {}", one_line(reason)) }
-}
-
-/// Ends a span. A clock that went back makes it empty, not negative.
-fn end(span: &mut Span, event: &Event, status: SpanStatus) {
-    span.end = Some(TimestampMs(event.time.0.max(span.start.0)));
-    span.last_seq = span.last_seq.max(event.seq);
-    span.status = status;
-}
-
-fn describe(key: Key, seq: Seq) -> (String, SpanKind, String) {
-    match key {
-        Key::Session => ("session".into(), SpanKind::Session, String::new()),
-        Key::Step(step) => (format!("step:{step}"), SpanKind::Step, format!("step {step}")),
-        Key::Model(step) => (format!("model:{step}"), SpanKind::ModelCall, String::new()),
-        Key::ModelAttempt(step, attempt) => {
-            (format!("model:{step}/{attempt}"), SpanKind::Attempt, format!("attempt {attempt}"))
-        }
-        Key::Call(call_id) => (format!("call:{call_id}"), SpanKind::ToolCall, String::new()),
-        Key::CallAttempt(call_id, attempt) => {
-            (format!("call:{call_id}/{attempt}"), SpanKind::Attempt, format!("attempt {attempt}"))
-        }
-        Key::Approval(id) => (format!("approval:{id}"), SpanKind::Approval, String::new()),
-        Key::Timer(_) | Key::Pause | Key::Message => {
-            (format!("wait:{seq}"), SpanKind::Wait, String::new())
-        }
-    }
 }

@@ -11,14 +11,12 @@ impl Builder {
     pub(super) fn forked(&mut self, event: &Event, it: &OverrideApplied) {
         let session = self.session(event);
         self.is_finished = false;
-        if let Some(node) = self.nodes.get_mut(session) {
-            (node.span.end, node.span.status) = (None, SpanStatus::Open);
-        }
+        self.tree.reopen(session);
         if let Some(title) = &it.title {
             self.name(session, title);
         }
         if let Some(agent) = &it.agent {
-            self.model.clone_from(&agent.model.name);
+            self.model = Some(self.tree.shared_name(&agent.model.name));
         }
         let who = who(&event.actor, "");
         self.note(session, event.seq, &format!("forked from {} by {who}", it.parent));

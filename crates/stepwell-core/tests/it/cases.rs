@@ -19,6 +19,7 @@ const TESTS: &[&str] = &[
     include_str!("codec.rs"),
     include_str!("durability.rs"),
     include_str!("outcome.rs"),
+    include_str!("span_records.rs"),
     include_str!("steps.rs"),
     include_str!("timers.rs"),
 ];
@@ -28,6 +29,7 @@ fn every_case_is_named_by_a_test() {
     let files = [
         include_str!("../cases/approvals.jsonl"),
         include_str!("../cases/durability.jsonl"),
+        include_str!("../cases/spans.jsonl"),
         include_str!("../cases/timers.jsonl"),
     ];
     for row in files.iter().flat_map(|file| file.lines()) {

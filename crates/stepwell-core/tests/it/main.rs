@@ -25,6 +25,8 @@ mod prompt;
 mod properties;
 mod replay;
 mod shell;
+mod span_index;
+mod span_records;
 mod spans;
 mod steps;
 mod table;

@@ -13,7 +13,7 @@ use stepwell_core::event::{
     ToolOutcome,
 };
 use stepwell_core::replay::replay;
-use stepwell_core::spans::spans;
+use stepwell_core::spans::{SpanIndex, spans};
 use stepwell_core::state::Phase;
 use stepwell_core::{
     Agent, ApprovalId, CallId, Input, JsonText, Reject, SessionState, Status, Text, TimestampMs,
@@ -385,4 +385,11 @@ fn check_spans(world: &World) {
     crate::spans::check_tree(&spans(shuffled.iter().copied()));
     shuffled.rotate_left(world.events.len() / 3);
     crate::spans::check_tree(&spans(shuffled.into_iter().skip(1)));
+    let index = SpanIndex::of(&world.events);
+    crate::span_index::check_index(&index);
+    crate::span_index::check_seqs(&index, &world.events);
+    let mut one_by_one = SpanIndex::default();
+    world.events.iter().for_each(|event| one_by_one.push(event));
+    assert_eq!(one_by_one.rows(0, u32::MAX), index.rows(0, u32::MAX));
+    crate::span_index::check_index(&one_by_one);
 }

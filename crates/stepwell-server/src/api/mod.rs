@@ -7,6 +7,7 @@ mod backup;
 mod delete;
 mod history;
 mod sessions;
+mod spans;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
@@ -30,6 +31,7 @@ use tonic::Status;
 use crate::agent_file::{self, Catalogue, ModelDefaults};
 use crate::gateway::WorkerGateway;
 use crate::server::ServerOptions;
+use crate::span_cache::SpanCache;
 use crate::{convert, status};
 
 /// What all calls share.
@@ -38,6 +40,8 @@ pub(crate) struct Api {
     pub(crate) gateway: WorkerGateway,
     pub(crate) model_defaults: ModelDefaults,
     pub(crate) options: ServerOptions,
+    /// Span trees that were asked for lately.
+    pub(crate) spans: SpanCache,
     /// The writers of running watches.
     pub(crate) watches: Tasks,
     /// Places of imports.

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use stepwell_core::summary::ApprovalStatus;
-use stepwell_core::{Input, Seq, SessionId, codec};
+use stepwell_core::{Input, Seq, SessionId};
+use stepwell_ports::ApprovalFilter;
 use stepwell_ports::store::PAGE_ROWS_MAX;
-use stepwell_ports::{ApprovalFilter, StoredEvent};
 use stepwell_proto::v1;
 use stepwell_runtime::{CreateSession, EngineError};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{Api, agent_json, explained, without_worker};
+use super::{Api, agent_json, explained, spans, without_worker};
 use crate::convert::{self, AgentChoice, Creation, Message, SessionQuery, Stop};
 use crate::ownership::{Owners, Ownership};
 use crate::watch::{self, WatchItem, WatchOptions, expect_seq};
 use crate::{import, payload, status};
 
 /// Bytes of event bodies on one page: below what gRPC clients take by default.
-const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(super) const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Bytes of one piece of a payload.
 const BLOB_PIECE_BYTES: usize = 64 * 1024;
@@ -185,11 +185,14 @@ impl v1::session_service_server::SessionService for Sessions {
         &self,
         request: Request<v1::ListSpansRequest>,
     ) -> Result<Response<v1::ListSpansResponse>, Status> {
-        let session_id = self.0.find(&request.into_inner().session_id).await?;
-        let events = self.readable_events(session_id).await?;
-        let spans = stepwell_core::spans::spans(&events);
-        let spans = spans.into_iter().map(convert::span).collect();
-        Ok(Response::new(v1::ListSpansResponse { spans }))
+        spans::list(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn get_span(
+        &self,
+        request: Request<v1::GetSpanRequest>,
+    ) -> Result<Response<v1::GetSpanResponse>, Status> {
+        spans::get(&self.0, request.into_inner()).await.map(Response::new)
     }
 
     async fn delete_sessions(
@@ -313,32 +316,6 @@ impl Sessions {
         let submitted = submitted.map_err(|error| status::engine(session_id, error))?;
         Ok(self.0.row_to_wire(submitted.row))
     }
-
-    /// Every event up to the first that cannot be read.
-    async fn readable_events(
-        &self,
-        session_id: SessionId,
-    ) -> Result<Vec<stepwell_core::Event>, Status> {
-        let mut events = Vec::new();
-        let mut after = Seq(0);
-        loop {
-            let page = self.0.engine.store().read(session_id, after, PAGE_ROWS_MAX).await;
-            let page = page.map_err(|error| status::store(&error))?;
-            if page.events.is_empty() {
-                return Ok(events);
-            }
-            for stored in page.events {
-                after = stored.seq;
-                match decoded(&stored) {
-                    Some(event) => events.push(event),
-                    None => return Ok(events),
-                }
-            }
-            if after >= page.head {
-                return Ok(events);
-            }
-        }
-    }
 }
 
 /// A stored definition, with its tools.
@@ -369,14 +346,4 @@ pub(super) fn create_status(error: EngineError) -> Status {
         EngineError::Invalid { .. } => Status::invalid_argument(error.to_string()),
         EngineError::ShuttingDown => Status::unavailable(error.to_string()),
     }
-}
-
-fn decoded(stored: &StoredEvent) -> Option<stepwell_core::Event> {
-    Some(stepwell_core::Event {
-        seq: stored.seq,
-        time: stored.time,
-        cause: stored.cause,
-        actor: stored.actor.parse().ok()?,
-        body: codec::decode(&stored.kind, stored.schema, &stored.body).ok()?,
-    })
 }

@@ -1,7 +1,7 @@
 //! Answers: core types as wire types. Nothing here can fail.
 
 use stepwell_core::event::{Question, Usage};
-use stepwell_core::spans::Span;
+use stepwell_core::spans::Row;
 use stepwell_core::state::CallStatus;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Effect, SessionId, SessionState, Status, TimestampMs, ToolSpec};
@@ -187,7 +187,8 @@ pub(crate) fn worker(worker: WorkerInfo) -> v1::Worker {
 }
 
 /// A derived interval.
-pub(crate) fn span(span: Span) -> v1::Span {
+pub(crate) fn span(row: Row) -> v1::Span {
+    let Row { span, row, size, children, is_last } = row;
     v1::Span {
         span_id: span.span_id,
         parent_id: span.parent.unwrap_or_default(),
@@ -200,5 +201,9 @@ pub(crate) fn span(span: Span) -> v1::Span {
         last_seq: span.last_seq.0,
         status: span.status.as_str().to_owned(),
         detail: span.detail,
+        row,
+        subtree_size: size,
+        child_count: children,
+        is_last_child: is_last,
     }
 }

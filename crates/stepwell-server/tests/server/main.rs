@@ -9,6 +9,7 @@ mod http;
 mod import;
 mod interposed;
 mod sessions;
+mod spans;
 mod sse;
 mod stored;
 mod watch;

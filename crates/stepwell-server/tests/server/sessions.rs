@@ -121,7 +121,7 @@ async fn a_read_of_a_damaged_session_says_so_and_writes_nothing() {
 }
 
 #[track_caller]
-fn expect(error: &Status, code: Code, says: &str) {
+pub(crate) fn expect(error: &Status, code: Code, says: &str) {
     assert_eq!(error.code(), code, "{error}");
     assert!(error.message().contains(says), "{error}");
 }
@@ -196,7 +196,7 @@ async fn a_prefix_names_a_session_when_it_fits_one_only() {
     let world = World::over(store, &[], ServerOptions::default()).await;
     let mut client = world.sessions().await;
     let mut spans = async |id: &str| {
-        let request = v1::ListSpansRequest { session_id: id.into() };
+        let request = v1::ListSpansRequest { session_id: id.into(), ..Default::default() };
         client.list_spans(request).await.map(|_| ())
     };
     spans(&other[..4].to_lowercase()).await.unwrap();
@@ -216,7 +216,7 @@ async fn the_span_tree_is_listed_in_pre_order() {
     let world = World::new(&[Turn::Say(&["Done."])]).await;
     let id = world.create(PLAIN).await;
     world.until_status(&id, SessionStatus::Completed).await;
-    let request = v1::ListSpansRequest { session_id: id };
+    let request = v1::ListSpansRequest { session_id: id, ..Default::default() };
     let spans = world.sessions().await.list_spans(request).await.unwrap().into_inner().spans;
     let rows: Vec<_> =
         spans.iter().map(|it| (it.depth, it.kind.as_str(), it.status.as_str())).collect();

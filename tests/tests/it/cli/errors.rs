@@ -31,6 +31,7 @@ async fn a_server_that_is_not_there_is_named_with_what_to_do_and_nothing_is_made
         &["events", "01AB"],
         &["tail", "01AB"],
         &["tree", "01AB"],
+        &["otlp", "01AB"],
         &["approvals"],
         &["approve", "01AB.3", "--yes"],
         &["deny", "01AB.3"],
@@ -75,7 +76,7 @@ async fn unknown_and_ambiguous_ids_are_told_from_each_other() -> Result<()> {
     stage.api = stage.server.start().await?;
     let cli = stage.cli();
     for command in
-        ["show", "events", "tail", "tree", "cancel", "pause", "resume", "approve", "deny"]
+        ["show", "events", "tail", "tree", "otlp", "cancel", "pause", "resume", "approve", "deny"]
     {
         let ran = cli.run(&[command, "7ABCDE"]).await?;
         expect(&ran, 1, &[alike[0], alike[1], "more characters"])?;

@@ -6,6 +6,7 @@ mod doctor;
 mod errors;
 mod mock_model;
 mod sessions;
+mod spans;
 mod steering;
 mod waiting;
 

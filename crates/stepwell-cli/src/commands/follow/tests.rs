@@ -150,6 +150,13 @@ impl SessionService for Fake {
         not_here()
     }
 
+    async fn get_span(
+        &self,
+        _: Request<v1::GetSpanRequest>,
+    ) -> Result<Response<v1::GetSpanResponse>, Status> {
+        not_here()
+    }
+
     async fn delete_sessions(
         &self,
         _: Request<v1::DeleteSessionsRequest>,

@@ -1,0 +1,69 @@
+//! Reading what a tree lacks.
+
+use stepwell_core::{Event, Seq, SessionId, codec};
+use stepwell_ports::store::PAGE_ROWS_MAX;
+use stepwell_ports::{Store, StoreError, StoredEvent};
+use tokio::sync::Semaphore;
+
+use super::Tree;
+
+/// From this part of what there is, many events are put in order at once.
+const MANY_OF: usize = 8;
+
+/// Takes every event up to `until`, or up to the first that cannot be read.
+///
+/// # Errors
+/// The store's; what was read before is taken.
+pub(super) async fn grow(
+    store: &dyn Store,
+    session_id: SessionId,
+    tree: &mut Tree,
+    until: Seq,
+    long_reads: &Semaphore,
+) -> Result<(), StoreError> {
+    // Also what a call that was given up in between left.
+    let done = read(store, session_id, tree, until, long_reads).await;
+    tree.index.settle();
+    done
+}
+
+async fn read(
+    store: &dyn Store,
+    session_id: SessionId,
+    tree: &mut Tree,
+    until: Seq,
+    long_reads: &Semaphore,
+) -> Result<(), StoreError> {
+    let missing = |at: Seq| usize::try_from(until.0.saturating_sub(at.0)).unwrap_or(usize::MAX);
+    let is_long = !tree.is_cut && missing(tree.at) > PAGE_ROWS_MAX;
+    // Never closed, so there is always a turn.
+    let _turn = if is_long { long_reads.acquire().await.ok() } else { None };
+    if is_long && missing(tree.at) > tree.index.len() as usize / MANY_OF {
+        tree.index.expect_many();
+    }
+    while !tree.is_cut && tree.at < until {
+        let page = store.read(session_id, tree.at, missing(tree.at).min(PAGE_ROWS_MAX)).await?;
+        if page.events.is_empty() {
+            tree.is_cut = true;
+        }
+        for stored in &page.events {
+            let Some(event) = decoded(stored) else {
+                tree.is_cut = true;
+                break;
+            };
+            tree.index.push(&event);
+            tree.at = stored.seq;
+        }
+    }
+    Ok(())
+}
+
+fn decoded(stored: &StoredEvent) -> Option<Event> {
+    Some(Event {
+        seq: stored.seq,
+        time: stored.time,
+        cause: stored.cause,
+        actor: stored.actor.parse().ok()?,
+        body: codec::decode(&stored.kind, stored.schema, &stored.body).ok()?,
+    })
+}
