@@ -216,7 +216,7 @@ pub fn compare(a: &Outline, b: &Outline) -> Vec<Difference> {
             (Some(a), Some(b)) => compare_step(step, a, b, &mut found),
             (None, None) => {}
             (a, b) => {
-                let shown = |it: Option<&StepOutline>| it.map(|step| in_words(step));
+                let shown = |it: Option<&StepOutline>| it.map(in_words);
                 found.add(step, "the step", shown(a), shown(b));
             }
         }

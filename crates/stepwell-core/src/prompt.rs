@@ -244,7 +244,9 @@ impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (messages, segments) = <(u32, Vec<String>)>::deserialize(deserializer)?;
         let mut prompt = Self::default();
-        segments.into_iter().for_each(|segment| prompt.push(segment));
+        for segment in segments {
+            prompt.push(segment);
+        }
         prompt.messages = messages;
         Ok(prompt)
     }

@@ -32,7 +32,7 @@ pub struct Divergence {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Today {
     /// It concludes this.
-    Event(Event),
+    Event(Box<Event>),
     /// It concludes nothing more.
     Nothing,
     /// It refuses the recorded input.
@@ -140,7 +140,7 @@ impl Replay {
                 Ok(())
             }
             today => {
-                let today = today.map_or(Today::Nothing, Today::Event);
+                let today = today.map_or(Today::Nothing, |event| Today::Event(Box::new(event)));
                 Err(Box::new(Divergence { seq: recorded.seq, recorded: Some(recorded), today }))
             }
         }
@@ -156,7 +156,7 @@ impl Replay {
             Some(event) => Err(Box::new(Divergence {
                 seq: event.seq,
                 recorded: None,
-                today: Today::Event(event),
+                today: Today::Event(Box::new(event)),
             })),
         }
     }

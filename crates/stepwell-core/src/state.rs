@@ -22,6 +22,7 @@ use crate::text::Text;
 pub const STATE_VERSION: u32 = 2;
 
 /// State of one session. `default()` is the state before the first event.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionState {
     /// Seq of the last event.

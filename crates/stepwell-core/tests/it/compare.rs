@@ -8,7 +8,9 @@ use crate::world::{World, fork, id, message};
 
 fn outline(events: &[Event]) -> Outline {
     let mut outline = Outline::default();
-    events.iter().for_each(|event| outline.push(event));
+    for event in events {
+        outline.push(event);
+    }
     outline
 }
 

@@ -78,7 +78,7 @@ fn a_change_is_found_at_its_seq() {
         let seq = event.seq;
         let divergence = diverges(&events);
         assert_eq!(divergence.seq, seq);
-        assert!(matches!(&divergence.today, Today::Event(it) if *it == world.events[at]));
+        assert!(matches!(&divergence.today, Today::Event(it) if **it == world.events[at]));
         let words = divergence.in_words();
         assert!(words.starts_with(&format!("at event {seq}: recorded is ")), "{words}");
     }
@@ -107,7 +107,7 @@ fn a_changed_text_shows_at_the_next_request() {
 fn an_event_too_many_or_too_few_is_found() {
     let world = story();
     let requested =
-        ModelRequested { step: 9, attempt: 1, prompt_digest: "".into(), prompt_bytes: 0 };
+        ModelRequested { step: 9, attempt: 1, prompt_digest: String::new(), prompt_bytes: 0 };
     let seq = world.state.head.next();
     let extra = Event {
         seq,

@@ -150,14 +150,13 @@ impl History {
         if model.is_none() && base_url.is_none() && instructions.is_none() {
             return Ok(whole);
         }
-        let mut agent = match whole {
-            Some(agent) => agent,
-            None => {
-                let state = self.0.engine.state(parent).await;
-                let state = state.map_err(|error| status::engine(parent, error))?;
-                let agent = state.agent().map(|agent| Agent::clone(agent));
-                agent.ok_or_else(|| BadField::new("session_id", "has no agent"))?
-            }
+        let mut agent = if let Some(agent) = whole {
+            agent
+        } else {
+            let state = self.0.engine.state(parent).await;
+            let state = state.map_err(|error| status::engine(parent, error))?;
+            let agent = state.agent().map(|agent| Agent::clone(agent));
+            agent.ok_or_else(|| BadField::new("session_id", "has no agent"))?
         };
         // It is no stored version any more.
         agent.version = 0;

@@ -60,6 +60,7 @@ fn event(seq: u64) -> Event {
 
 fn part(session_id: SessionId, from: u64, to: u64) -> Append {
     let row = SessionRow {
+        parent: None,
         session_id,
         status: Status::Thinking,
         title: "long".into(),
@@ -80,6 +81,7 @@ fn part(session_id: SessionId, from: u64, to: u64) -> Append {
 async fn session(store: &dyn Store, number: u8, head: u64) -> (SessionId, Claim) {
     let session_id = SessionId::from_random([number; 16]);
     let new = NewSession {
+        beginning: None,
         session_id,
         client_key: None,
         request_digest: String::new(),

@@ -26,7 +26,8 @@ use crate::view::visible::brief;
 struct Verdict {
     session_id: String,
     /// `same`, `diverged` or `error`.
-    verdict: &'static str,
+    #[serde(rename = "verdict")]
+    outcome: &'static str,
     events: u64,
     inputs: u64,
     /// Requests whose bytes could not be compared, because texts were redacted.
@@ -59,7 +60,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
                 let done = sum.same + sum.diverged + sum.failed;
                 spinner.say(&format!("replayed {done} sessions, {} events", sum.events));
                 let verdict = replay(&client, &session.session_id, args.until).await;
-                if verdict.verdict != "same" || context.out.is_json {
+                if verdict.outcome != "same" || context.out.is_json {
                     spinner.hide();
                     tell(context, &verdict)?;
                 }
@@ -108,7 +109,7 @@ fn summary(context: &Context, args: &ReplayArgs, sum: &Sum) -> anyhow::Result<Ex
 impl Sum {
     fn add(&mut self, verdict: &Verdict) {
         self.events += verdict.events;
-        match verdict.verdict {
+        match verdict.outcome {
             "same" => self.same += 1,
             "diverged" => self.diverged += 1,
             _ => self.failed += 1,
@@ -169,9 +170,9 @@ async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdic
 
 fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
     match outcome {
-        Ok(None) => verdict.verdict = "same",
+        Ok(None) => verdict.outcome = "same",
         Ok(Some(divergence)) => {
-            verdict.verdict = "diverged";
+            verdict.outcome = "diverged";
             verdict.seq = Some(divergence.seq.0);
             verdict.reason = divergence.in_words();
             if verdict.is_redacted {
@@ -181,7 +182,7 @@ fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
             }
         }
         Err(error) => {
-            verdict.verdict = "error";
+            verdict.outcome = "error";
             verdict.reason = format!("{error:#}");
         }
     }
@@ -216,7 +217,7 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
         return out.json(verdict);
     }
     let id = out.paint.strong(brief(&verdict.session_id));
-    let line = match verdict.verdict {
+    let line = match verdict.outcome {
         "same" => {
             let unchecked = match verdict.unchecked {
                 0 => String::new(),

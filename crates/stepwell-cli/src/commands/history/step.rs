@@ -1,6 +1,6 @@
 //! `step`: one thing, and then it is held again.
 
-use stepwell_proto::v1::{ResumeSessionRequest, SessionStatus};
+use stepwell_proto::v1::{ResumeSessionRequest, Session, SessionStatus};
 
 use crate::args::ResumeArgs;
 use crate::commands::follow::{End, Follow, News, Then, follow};
@@ -19,7 +19,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ResumeArgs) -> any
     answer(&client, client.sessions().resume_session(request)).await?;
     let mut watcher = Watcher::new(context, false);
     let mut take = |news: News<'_>| match news {
-        News::Quiet(response) if is_at_rest(response.session.as_ref().map(|it| it.status())) => {
+        News::Quiet(response) if is_at_rest(response.session.as_ref().map(Session::status)) => {
             Ok(Then::Stop)
         }
         news => watcher.take(&news),
