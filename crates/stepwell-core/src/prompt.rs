@@ -29,6 +29,7 @@ pub struct Prompt {
     bytes: u64,
     messages: u32,
     segments: usize,
+    is_outline: bool,
 }
 
 /// A piece of the body, and all pieces before it.
@@ -55,6 +56,25 @@ impl Prompt {
         prompt.message("system", &agent.instructions);
         prompt.message("user", task);
         prompt
+    }
+
+    /// The same without its texts: how long it is and how many messages it has. For looking at a past
+    /// moment; nothing can be sent from it, and its digest is empty.
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        Self {
+            last: None,
+            hasher: Arc::default(),
+            bytes: self.bytes,
+            messages: self.messages,
+            segments: 0,
+            is_outline: true,
+        }
+    }
+
+    /// Whether its texts were left out.
+    pub fn is_outline(&self) -> bool {
+        self.is_outline
     }
 
     /// Adds a message of a person.
@@ -101,6 +121,9 @@ impl Prompt {
 
     /// BLAKE3 of the request body, 64 hex digits. O(1): the hash goes along with the growth.
     pub fn digest(&self) -> String {
+        if self.is_outline {
+            return String::new();
+        }
         let mut hasher = blake3::Hasher::clone(&self.hasher);
         hasher.update(CLOSING.as_bytes());
         hasher.finalize().to_hex().as_str().into()
@@ -175,6 +198,10 @@ impl Prompt {
     }
 
     fn push(&mut self, text: String) {
+        if self.is_outline {
+            self.bytes += text.len() as u64;
+            return;
+        }
         Arc::make_mut(&mut self.hasher).update(text.as_bytes());
         self.bytes += text.len() as u64;
         self.segments += 1;
@@ -221,7 +248,9 @@ fn sendable_arguments(call: &ToolCall) -> &str {
 
 impl PartialEq for Prompt {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes && self.digest() == other.digest()
+        self.is_outline == other.is_outline
+            && self.bytes == other.bytes
+            && self.digest() == other.digest()
     }
 }
 
@@ -236,14 +265,20 @@ impl fmt::Debug for Prompt {
 
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.messages, self.open_segments()).serialize(serializer)
+        let outline = self.is_outline.then_some(self.bytes);
+        (self.messages, outline, self.open_segments()).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (messages, segments) = <(u32, Vec<String>)>::deserialize(deserializer)?;
+        let (messages, outline, segments) =
+            <(u32, Option<u64>, Vec<String>)>::deserialize(deserializer)?;
         let mut prompt = Self::default();
+        if let Some(bytes) = outline {
+            (prompt.bytes, prompt.messages, prompt.is_outline) = (bytes, messages, true);
+            return Ok(prompt);
+        }
         for segment in segments {
             prompt.push(segment);
         }

@@ -19,7 +19,7 @@ use crate::prompt::Prompt;
 use crate::text::Text;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 2;
+pub const STATE_VERSION: u32 = 3;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -374,6 +374,13 @@ impl SessionState {
     /// The agent, once there is a first event.
     pub fn agent(&self) -> Option<&Arc<Agent>> {
         self.origin.as_ref().map(|origin| &origin.agent)
+    }
+
+    /// The same without the texts of the prompt, to be looked at: O(open calls), however long the
+    /// session is.
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        Self { prompt: self.prompt.outline(), ..self.clone() }
     }
 
     /// Whether the session ended.

@@ -395,6 +395,29 @@ pub trait Store: Send + Sync + 'static {
         state: Vec<u8>,
     ) -> Result<(), StoreError>;
 
+    /// The last cached outline ([`stepwell_core::SessionState::outline`]) at or before `at`: seq and
+    /// bytes, when `version` is the same. A store may have none.
+    async fn checkpoint(
+        &self,
+        _session_id: SessionId,
+        _at: Seq,
+        _version: u32,
+    ) -> Result<Option<(Seq, Vec<u8>)>, StoreError> {
+        Ok(None)
+    }
+
+    /// Caches an outline beside earlier ones. A cache: losing it costs time only, so it may be written
+    /// lazily, or not at all.
+    async fn put_checkpoint(
+        &self,
+        _session_id: SessionId,
+        _seq: Seq,
+        _version: u32,
+        _state: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Begins to bring in a session from elsewhere. Nothing of it is seen, and a crash leaves nothing
     /// of it, before [`Store::import_finish`]. [`AppendError::Conflict`] when the session exists.
     async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError>;

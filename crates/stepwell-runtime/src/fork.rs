@@ -15,7 +15,7 @@ use stepwell_ports::{NewSession, Store};
 
 use crate::engine::{CreatedSession, Engine, append_of};
 use crate::error::EngineError;
-use crate::load::{load_at, walk};
+use crate::load::{load_at, outline_at, walk};
 use crate::validate;
 
 /// A fork to make.
@@ -157,6 +157,19 @@ impl Engine {
             append,
         };
         self.begin(new, decision.state).await
+    }
+
+    /// The state of a session as it was after the event `at`, without the texts of its prompt. Cost:
+    /// some thousand events, however long the session is.
+    ///
+    /// # Errors
+    /// As [`Engine::state_at`].
+    pub async fn outline_at(
+        &self,
+        session_id: SessionId,
+        at: Seq,
+    ) -> Result<SessionState, EngineError> {
+        outline_at(&*self.inner.ports.store, session_id, at).await
     }
 
     /// The state of a session as it was after the event `at`. Writes nothing.

@@ -58,6 +58,53 @@ pub(crate) async fn load_at(
     Ok(state)
 }
 
+/// Events between two outlines that are cached.
+pub(crate) const CHECKPOINT_EVENTS: u64 = 1_024;
+
+/// The outline of a session's state after the event `at`: everything but the texts of its prompt.
+/// Cost: the events since the last cached outline. Caches the ones that it passes.
+pub(crate) async fn outline_at(
+    store: &dyn Store,
+    session_id: SessionId,
+    at: Seq,
+) -> Result<SessionState, EngineError> {
+    let mut state = SessionState::default();
+    if let Some((_, bytes)) = store.checkpoint(session_id, at, STATE_VERSION).await?
+        && let Ok(cached) = serde_json::from_slice::<SessionState>(&bytes)
+    {
+        state = cached;
+    }
+    while state.head < at {
+        let next = Seq((state.head.0 / CHECKPOINT_EVENTS + 1) * CHECKPOINT_EVENTS);
+        let head = state.head;
+        refresh_to(store, session_id, &mut state, next.min(at)).await?;
+        if state.head == head {
+            break;
+        }
+        // Texts are not needed, and a long session has many.
+        state = state.outline();
+        if state.head == next {
+            keep_checkpoint(store, session_id, &state).await;
+        }
+    }
+    if state.origin.is_none() || state.head < at {
+        return Err(EngineError::NoSuchEvent { session_id, seq: at, head: state.head });
+    }
+    Ok(state)
+}
+
+/// Caches the outline of a state.
+pub(crate) async fn keep_checkpoint(
+    store: &dyn Store,
+    session_id: SessionId,
+    state: &SessionState,
+) {
+    let Ok(bytes) = serde_json::to_vec(&state.outline()) else { return };
+    if let Err(error) = store.put_checkpoint(session_id, state.head, STATE_VERSION, bytes).await {
+        tracing::debug!(session = %session_id, %error, "no checkpoint");
+    }
+}
+
 /// Shows every event of a session.
 pub(crate) async fn walk(
     store: &dyn Store,

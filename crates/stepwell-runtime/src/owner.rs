@@ -24,7 +24,7 @@ use crate::draft::{Draft, draft};
 use crate::effects::Effects;
 use crate::engine::{Engine, append_of};
 use crate::error::EngineError;
-use crate::load::{is_worth_caching, load, refresh};
+use crate::load::{CHECKPOINT_EVENTS, is_worth_caching, keep_checkpoint, load, refresh};
 use crate::mailbox::{Letter, Mailbox, Origin, Post};
 use crate::task::pause;
 
@@ -272,7 +272,12 @@ impl Owner {
             };
             match self.append(&drafted).await {
                 Ok(()) => {
+                    let before = self.state.head.0;
                     self.commit(drafted);
+                    if before / CHECKPOINT_EVENTS != self.state.head.0 / CHECKPOINT_EVENTS {
+                        let store = &*self.engine.inner.ports.store;
+                        keep_checkpoint(store, self.session_id, &self.state).await;
+                    }
                     return Ok(());
                 }
                 Err(AppendError::Conflict { .. }) => {

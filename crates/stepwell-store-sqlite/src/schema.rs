@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0004_lineage.sql"),
     include_str!("../../../migrations/sqlite/0005_retention.sql"),
     include_str!("../../../migrations/sqlite/0006_imports.sql"),
+    include_str!("../../../migrations/sqlite/0007_checkpoints.sql"),
 ];
 
 /// The release that this is.

@@ -214,17 +214,33 @@ impl Store for SqliteStore {
     ) -> Result<Option<(Seq, Vec<u8>)>, StoreError> {
         let about = About::session("snapshot", session_id);
         let read = move |it: &rusqlite::Transaction<'_>| read::snapshot(it, session_id, version);
-        let Some((seq, bytes, data)) = self.readers.run(about, read).await? else {
-            return Ok(None);
-        };
-        match off_thread(bytes, about, move || decompress(&data, bytes)).await? {
-            Ok(state) => Ok(Some((seq, state))),
-            Err(reason) => {
-                // A cache: what cannot be read is computed again.
-                tracing::warn!("the cached state of session {session_id} is dropped: {reason}");
-                Ok(None)
-            }
-        }
+        unpacked(about, self.readers.run(about, read).await?).await
+    }
+
+    async fn checkpoint(
+        &self,
+        session_id: SessionId,
+        at: Seq,
+        version: u32,
+    ) -> Result<Option<(Seq, Vec<u8>)>, StoreError> {
+        let about = About::session("checkpoint", session_id);
+        let read =
+            move |it: &rusqlite::Transaction<'_>| read::checkpoint(it, session_id, (at, version));
+        unpacked(about, self.readers.run(about, read).await?).await
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session_id: SessionId,
+        seq: Seq,
+        version: u32,
+        state: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let about = About::session("put_checkpoint", session_id);
+        let (bytes, data) = packed(about, state).await?;
+        let key = (session_id, seq, version);
+        self.writer()?.cache(Snapshot { key, bytes, data, is_checkpoint: true });
+        Ok(())
     }
 
     async fn put_snapshot(
@@ -234,12 +250,10 @@ impl Store for SqliteStore {
         version: u32,
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
-        let writer = self.writer()?;
         let about = About::session("put_snapshot", session_id);
-        let bytes = state.len();
-        let data = off_thread(bytes, about, move || compress(&state)).await?;
-        let data = data.map_err(|error| about.failed(&error))?;
-        writer.cache(Snapshot { key: (session_id, seq, version), bytes, data });
+        let (bytes, data) = packed(about, state).await?;
+        let key = (session_id, seq, version);
+        self.writer()?.cache(Snapshot { key, bytes, data, is_checkpoint: false });
         Ok(())
     }
 
@@ -334,5 +348,27 @@ impl Store for SqliteStore {
 
     async fn copy(&self, watcher: CopyWatcher) -> Result<Option<StoreCopy>, StoreError> {
         self.readers.copy(About::all("backup"), watcher).await
+    }
+}
+
+/// A state for the cache, compressed, and its size before.
+async fn packed(about: About, state: Vec<u8>) -> Result<(usize, Vec<u8>), StoreError> {
+    let bytes = state.len();
+    let data = off_thread(bytes, about, move || compress(&state)).await?;
+    Ok((bytes, data.map_err(|error| about.failed(&error))?))
+}
+
+/// A state of the cache. What cannot be read is computed again.
+async fn unpacked(
+    about: About,
+    found: Option<(Seq, usize, Vec<u8>)>,
+) -> Result<Option<(Seq, Vec<u8>)>, StoreError> {
+    let Some((seq, bytes, data)) = found else { return Ok(None) };
+    match off_thread(bytes, about, move || decompress(&data, bytes)).await? {
+        Ok(state) => Ok(Some((seq, state))),
+        Err(reason) => {
+            tracing::warn!("a cached state is dropped: {reason}");
+            Ok(None)
+        }
     }
 }

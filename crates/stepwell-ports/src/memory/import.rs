@@ -78,6 +78,7 @@ impl Inner {
             refs: brought.refs,
             approvals,
             snapshot: None,
+            checkpoints: BTreeMap::new(),
         };
         self.sessions.insert(session_id, session);
         Ok(())

@@ -75,6 +75,7 @@ struct Session {
     refs: BTreeSet<String>,
     approvals: BTreeMap<ApprovalId, ApprovalRow>,
     snapshot: Option<(Seq, u32, Vec<u8>)>,
+    checkpoints: BTreeMap<Seq, (u32, Vec<u8>)>,
 }
 
 impl Session {
@@ -209,6 +210,7 @@ impl Store for MemoryStore {
             refs,
             approvals: BTreeMap::new(),
             snapshot: None,
+            checkpoints: BTreeMap::new(),
         };
         inner.sessions.insert(session_id, session);
         if let Some(client_key) = new.client_key {
@@ -392,6 +394,32 @@ impl Store for MemoryStore {
             let is_usable = *stored_version == version && *seq <= session.head();
             is_usable.then(|| (*seq, state.clone()))
         }))
+    }
+
+    async fn checkpoint(
+        &self,
+        session_id: SessionId,
+        at: Seq,
+        version: u32,
+    ) -> Result<Option<(Seq, Vec<u8>)>, StoreError> {
+        let inner = self.lock();
+        let Some(session) = inner.sessions.get(&session_id) else { return Ok(None) };
+        let mut before = session.checkpoints.range(..=at).rev();
+        let found = before.find(|(_, (of, _))| *of == version);
+        Ok(found.map(|(seq, (_, state))| (*seq, state.clone())))
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session_id: SessionId,
+        seq: Seq,
+        version: u32,
+        state: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        if let Some(session) = self.lock().sessions.get_mut(&session_id) {
+            session.checkpoints.insert(seq, (version, state));
+        }
+        Ok(())
     }
 
     async fn put_snapshot(

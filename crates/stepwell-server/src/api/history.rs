@@ -40,7 +40,11 @@ impl v1::history_service_server::HistoryService for History {
         let session_id = self.0.find(&request.session_id).await?;
         let head = self.0.session_info(session_id).await?.row.head_seq;
         let at = if request.at_seq == 0 { head } else { Seq(request.at_seq) };
-        let state = self.0.engine.state_at(session_id, at).await;
+        let state = if request.messages_limit == 0 {
+            self.0.engine.outline_at(session_id, at).await
+        } else {
+            self.0.engine.state_at(session_id, at).await
+        };
         let state = state.map_err(|error| status::engine(session_id, error))?;
         let mut answer = describe(session_id, &state)?;
         answer.head_seq = head.0;

@@ -127,6 +127,26 @@ pub(crate) fn blob(
 
 /// The cached state, compressed, with its size: when its version is that one and it is not ahead of
 /// the session.
+pub(crate) fn checkpoint(
+    transaction: &Transaction<'_>,
+    session_id: SessionId,
+    (at, version): (Seq, u32),
+) -> Result<Option<(Seq, usize, Vec<u8>)>, ReadError> {
+    let found = transaction
+        .prepare_cached(
+            "SELECT checkpoints.seq, checkpoints.bytes, checkpoints.state
+             FROM sessions JOIN checkpoints ON checkpoints.session = sessions.key
+             WHERE sessions.session_id = ?1 AND checkpoints.version = ?2
+               AND checkpoints.seq <= ?3
+             ORDER BY checkpoints.seq DESC LIMIT 1",
+        )?
+        .query_row(params![session_id.to_string(), version, to_sql(at.0)], |row| {
+            Ok((Seq(number(row, 0)?), number(row, 1)? as usize, row.get(2)?))
+        })
+        .optional()?;
+    Ok(found)
+}
+
 pub(crate) fn snapshot(
     transaction: &Transaction<'_>,
     session_id: SessionId,

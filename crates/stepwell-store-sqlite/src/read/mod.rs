@@ -18,7 +18,7 @@ use stepwell_ports::retention::{CopyWatcher, StoreCopy};
 use tokio::sync::Semaphore;
 
 pub(crate) use catalogue::{agent, agent_record, agents, nodes, tools};
-pub(crate) use events::{blob, events, keyed, session, snapshot};
+pub(crate) use events::{blob, checkpoint, events, keyed, session, snapshot};
 pub(crate) use lists::{approvals, sessions};
 pub(crate) use size::size;
 pub(crate) use wake::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, due, next_wake};

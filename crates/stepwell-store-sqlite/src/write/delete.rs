@@ -40,6 +40,8 @@ pub(crate) fn delete(
     for query in [
         "DELETE FROM client_keys WHERE session = ?1",
         "DELETE FROM snapshots WHERE session = ?1",
+        // One in a thousand events.
+        "DELETE FROM checkpoints WHERE session = ?1",
         "DELETE FROM sessions WHERE key = ?1",
     ] {
         conn.prepare_cached(query)?.execute([key])?;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
-use stepwell_core::SessionId;
+use stepwell_core::{Seq, SessionId};
 
 use super::SnapshotKey;
 use super::sessions::find;
 use crate::rows::to_sql;
 
-/// Sessions whose state waits, at most.
+/// States that wait, at most.
 const SESSIONS_MAX: usize = 64;
 
 /// Compressed bytes that wait, at most: the point is to save an fsync, not to hold memory.
@@ -22,6 +22,8 @@ pub(crate) struct Snapshot {
     /// Size before compression.
     pub(crate) bytes: usize,
     pub(crate) data: Vec<u8>,
+    /// An outline, kept beside earlier ones.
+    pub(crate) is_checkpoint: bool,
 }
 
 impl Snapshot {
@@ -29,6 +31,17 @@ impl Snapshot {
     pub(crate) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let (session_id, seq, version) = self.key;
         let Some(found) = find(conn, session_id)? else { return Ok(()) };
+        let values =
+            params![found.key, to_sql(seq.0), version, to_sql(self.bytes as u64), self.data];
+        if self.is_checkpoint {
+            return conn
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO checkpoints (session, seq, version, bytes, state)
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(values)
+                .map(|_| ());
+        }
         let kept: Option<(i64, u32)> = conn
             .prepare_cached("SELECT seq, version FROM snapshots WHERE session = ?1")?
             .query_row([found.key], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -40,23 +53,24 @@ impl Snapshot {
             "INSERT OR REPLACE INTO snapshots (session, seq, version, bytes, state)
              VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![found.key, to_sql(seq.0), version, to_sql(self.bytes as u64), self.data])
+        .execute(values)
         .map(|_| ())
     }
 }
 
-/// States that wait, the latest of each session.
+/// States that wait: of each session the latest one, and its checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Lazy {
-    waiting: BTreeMap<SessionId, Snapshot>,
+    waiting: BTreeMap<(SessionId, Option<Seq>), Snapshot>,
     bytes: usize,
 }
 
 impl Lazy {
     pub(crate) fn keep(&mut self, snapshot: Snapshot) {
-        let (session_id, ..) = snapshot.key;
+        let (session_id, seq, _) = snapshot.key;
+        let key = (session_id, snapshot.is_checkpoint.then_some(seq));
         self.bytes += snapshot.data.len();
-        if let Some(older) = self.waiting.insert(session_id, snapshot) {
+        if let Some(older) = self.waiting.insert(key, snapshot) {
             self.bytes -= older.data.len();
         }
     }
