@@ -12,7 +12,7 @@ use crate::event::{Event, Timer};
 use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
 
 /// Names a span before it has an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Session,
     Step(u32),
@@ -37,6 +37,30 @@ impl Key {
             Self::Approval(_) => SpanKind::Approval,
             Self::Timer(_) | Self::Pause | Self::Message => SpanKind::Wait,
         }
+    }
+
+    /// The key as a number: it is compared some twenty times an event. Calls of a step are together,
+    /// in their order.
+    fn code(self) -> Code {
+        let of_call = |it: CallId| u64::from(it.step) << 32 | u64::from(it.index);
+        let (kind, name, attempt): (u8, u64, u32) = match self {
+            Self::Session => (0, 0, 0),
+            Self::Step(step) => (1, step.into(), 0),
+            Self::Model(step) => (2, step.into(), 0),
+            Self::ModelAttempt(step, attempt) => (3, step.into(), attempt),
+            Self::Call(call_id) => (4, of_call(call_id), 0),
+            Self::CallAttempt(call_id, attempt) => (5, of_call(call_id), attempt),
+            Self::Approval(id) => (6, id.0, 0),
+            Self::Pause => (7, 0, 0),
+            Self::Message => (8, 0, 0),
+            Self::Timer(Timer::ModelRetry) => (9, 0, 0),
+            Self::Timer(Timer::ToolRetry(call_id)) => (10, of_call(call_id), 0),
+            Self::Timer(Timer::Sleep(call_id)) => (11, of_call(call_id), 0),
+            Self::Timer(Timer::ApprovalExpiry(id)) => (12, id.0, 0),
+            Self::Timer(Timer::Deadline) => (13, 0, 0),
+            Self::Timer(Timer::CancelGrace) => (14, 0, 0),
+        };
+        Code(u128::from(kind) << 96 | u128::from(name) << 32 | u128::from(attempt))
     }
 
     /// The span's id; waits are named by the event that began them.
@@ -70,6 +94,10 @@ impl Key {
         }
     }
 }
+
+/// See [`Key::code`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Code(u128);
 
 /// What a text names: a key, or the event that began a wait.
 enum Named {
@@ -148,7 +176,7 @@ pub(super) struct Tree {
     pub(super) forest: Forest,
     pub(super) timeline: Timeline,
     /// The latest span of each name.
-    index: BTreeMap<Key, NodeId>,
+    index: BTreeMap<Code, NodeId>,
     /// Waits by the event that began them.
     waits: BTreeMap<Seq, NodeId>,
     /// What did not end.
@@ -161,7 +189,7 @@ impl Tree {
     /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> usize {
         // A B-tree's nodes are two thirds full or more, and have few pointers.
-        let indexed = self.index.len() * (size_of::<Key>() + size_of::<NodeId>())
+        let indexed = self.index.len() * (size_of::<Code>() + size_of::<NodeId>())
             + self.waits.len() * (size_of::<Seq>() + size_of::<NodeId>());
         self.nodes.capacity() * size_of::<Node>()
             + self.forest.bytes()
@@ -184,7 +212,7 @@ impl Tree {
 
     /// The latest span of that name.
     pub(super) fn get(&self, key: Key) -> Option<NodeId> {
-        self.index.get(&key).copied()
+        self.index.get(&key.code()).copied()
     }
 
     /// The span of that id.
@@ -197,7 +225,7 @@ impl Tree {
 
     /// Whether one of the calls of a step is open.
     pub(super) fn has_open_call(&self, step: u32) -> bool {
-        let of_step = |index| Key::Call(CallId { step, index });
+        let of_step = |index| Key::Call(CallId { step, index }).code();
         self.index.range(of_step(0)..=of_step(u32::MAX)).any(|(_, at)| self.open.contains(at))
     }
 
@@ -233,7 +261,7 @@ impl Tree {
             attempts: 0,
             detail: String::new(),
         });
-        self.index.insert(key, at);
+        self.index.insert(key.code(), at);
         if key.kind() == SpanKind::Wait {
             self.waits.insert(event.seq, at);
         }
@@ -327,7 +355,7 @@ impl Tree {
 
     /// Forgets the name of a span; it stays in the tree.
     pub(super) fn forget(&mut self, key: Key) -> Option<NodeId> {
-        self.index.remove(&key)
+        self.index.remove(&key.code())
     }
 
     /// Takes out a span whose name was forgotten, when it is the last one and open.
