@@ -7,7 +7,6 @@
 CREATE TABLE imports (
     -- Will be the session's key.
     key INTEGER PRIMARY KEY,
-    -- Empty for one that is being dropped.
     session_id TEXT NOT NULL,
     head INTEGER NOT NULL
 ) STRICT;

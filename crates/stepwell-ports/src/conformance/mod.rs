@@ -63,6 +63,8 @@ macro_rules! store_conformance {
             whole_outputs_are_kept_beside_their_event
             a_payload_under_another_address_is_refused
             the_latest_snapshot_of_the_same_version_is_found
+            a_checkpoint_is_one_at_or_before_the_asked_seq
+            a_session_may_begin_with_anothers_events
             a_quarantined_session_keeps_its_events
             a_session_that_is_brought_in_is_seen_at_its_end
             what_was_brought_in_is_owned_by_nobody_and_goes_on

@@ -4,11 +4,14 @@ use stepwell_core::codec::blob_ref;
 use stepwell_core::event::{
     EventBody, FinishReason, ModelReplied, ToolCall, ToolFinished, ToolOutcome, Usage,
 };
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::text::INLINE_BYTES_MAX;
 use stepwell_core::{CallId, Fence, Seq, Status, Text, TimestampMs};
 
-use super::fixtures::{OWNER, Shared, append, append_all, created, id, message, read_all, whole};
-use crate::store::{AppendError, SessionFilter};
+use super::fixtures::{
+    OWNER, Shared, append, append_all, created, id, message, new_session, read_all, whole,
+};
+use crate::store::{AppendError, Created, SessionFilter};
 
 fn finished(output: &str) -> ToolFinished {
     ToolFinished {
@@ -164,6 +167,56 @@ pub async fn the_latest_snapshot_of_the_same_version_is_found(store: Shared) {
     assert_eq!((found(1).await, found(2).await), (None, Some((Seq(1), Vec::new()))));
     put(9, 2, b"ahead").await;
     assert_eq!(found(2).await, None, "ahead of the events is no state of them");
+}
+
+/// Checkpoints lie beside each other: the last one at or before a seq is found. A store may have none,
+/// so only what it gives is looked at.
+pub async fn a_checkpoint_is_one_at_or_before_the_asked_seq(store: Shared) {
+    created(&store, 1).await;
+    for (seq, version) in [(1, 1), (1_024, 1), (2_048, 1), (2_048, 2), (3_072, 2)] {
+        let state = format!("{seq}/{version}").into_bytes();
+        store.put_checkpoint(id(1), Seq(seq), version, state).await.expect("is taken");
+        store.beat(OWNER, TimestampMs(1)).await.expect("the next write");
+    }
+    let found = async |at: u64, version: u32| {
+        store.checkpoint(id(1), Seq(at), version).await.expect("readable")
+    };
+    for (at, version) in [(0, 1), (1, 1), (1_023, 1), (2_000, 1), (9_999, 1), (9_999, 2), (9, 3)] {
+        let Some((seq, state)) = found(at, version).await else { continue };
+        assert!(seq.0 <= at, "{seq} is after {at}");
+        assert_eq!(state, format!("{seq}/{version}").into_bytes());
+    }
+    assert_eq!(store.checkpoint(id(9), Seq(9), 1).await.expect("readable"), None);
+}
+
+/// A fork begins with copies: the parent is not touched, and both go on apart.
+pub async fn a_session_may_begin_with_anothers_events(store: Shared) {
+    let claim = created(&store, 1).await;
+    store.append(claim, append_all(id(1), 1, vec![message("a").into(); 4])).await.expect("appends");
+    let fork = |n: u64, seq: u64| {
+        let mut new = new_session(id(n));
+        new.beginning = Some(ForkedFrom { session_id: id(1), seq: Seq(seq) });
+        new.append = append(id(n), seq, "mine");
+        new.append.row.parent = new.beginning;
+        new
+    };
+    let Ok(Created::New(claim)) = store.create(fork(2, 3)).await else { panic!("no fork") };
+    let page = store.read(id(2), Seq(0), 100).await.expect("readable");
+    let parents = store.read(id(1), Seq(0), 3).await.expect("readable");
+    assert_eq!((page.head, &page.events[..3]), (Seq(4), &parents.events[..]));
+    let info = store.session(id(2)).await.expect("readable").expect("is there");
+    assert_eq!(info.row.parent, Some(ForkedFrom { session_id: id(1), seq: Seq(3) }));
+    assert_eq!(store.session(id(1)).await.expect("readable").expect("there").row.head_seq, Seq(5));
+    store.append(claim, append(id(2), 4, "more")).await.expect("goes on");
+    let missing = store.create(fork(3, 9)).await;
+    assert!(matches!(missing, Err(AppendError::Conflict { .. })), "{missing:?}");
+    let mut orphan = fork(4, 3);
+    orphan.beginning = Some(ForkedFrom { session_id: id(8), seq: Seq(3) });
+    let orphaned = store.create(orphan).await;
+    assert!(matches!(orphaned, Err(AppendError::NotFound { .. })), "{orphaned:?}");
+    for n in [3, 4] {
+        assert_eq!(store.session(id(n)).await.expect("readable"), None, "nothing was made");
+    }
 }
 
 /// The log stays as it is; the session stops asking for an owner.

@@ -16,4 +16,5 @@ mod restart;
 mod store_trouble;
 mod threads;
 mod timers;
+mod travel;
 mod watch;

@@ -3,10 +3,10 @@
 use rusqlite::Connection;
 use stepwell_core::codec::{EVENT_SCHEMA, encode};
 use stepwell_core::{EventBody, Seq};
-use stepwell_ports::conformance::fixtures::{created, event, id, message, read_all};
+use stepwell_ports::conformance::fixtures::{created, event, id, message, read_all, swept};
 use stepwell_ports::{AppendError, Import, ImportPage, StoredEvent};
 
-use super::common::{by_hand, database, open_shared};
+use super::common::{database, open_shared};
 
 fn page(count: u64) -> ImportPage {
     let stored = |seq| {
@@ -45,18 +45,24 @@ async fn an_import_that_was_cut_off_is_gone_after_the_next_start() {
     assert!(matches!(late, Err(AppendError::NotFound { .. })), "{late:?}");
     assert_eq!(read_all(&store, id(2)).await.len(), 1);
     assert_eq!(store.session(id(1)).await.unwrap(), None);
+    swept(&store).await;
     drop(store);
     assert_eq!((count(folder.path(), "events"), count(folder.path(), "imports")), (1, 0));
 }
 
 #[tokio::test]
-async fn a_drop_that_was_cut_off_is_finished_by_the_next_start() {
+async fn a_dropped_import_goes_as_a_deleted_session_does() {
     let folder = tempfile::tempdir().unwrap();
     let store = open_shared(folder.path());
     let import: Import = store.import_begin(id(1)).await.unwrap();
     store.import_events(import, page(50)).await.unwrap();
+    store.import_drop(import).await.unwrap();
+    store.import_drop(import).await.unwrap();
+    let late: Result<_, AppendError> = store.import_events(import, page(1)).await;
+    assert!(matches!(late, Err(AppendError::NotFound { .. })), "{late:?}");
+    let again = store.import_begin(id(1)).await.unwrap();
+    assert_ne!(again.key, import.key, "a key is never given out twice");
+    swept(&store).await;
     drop(store);
-    by_hand(folder.path(), "UPDATE imports SET session_id = ''");
-    drop(open_shared(folder.path()));
-    assert_eq!((count(folder.path(), "events"), count(folder.path(), "imports")), (0, 0));
+    assert_eq!((count(folder.path(), "events"), count(folder.path(), "imports")), (0, 1));
 }

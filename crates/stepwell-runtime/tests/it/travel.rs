@@ -1,0 +1,91 @@
+//! A past moment is the same by every path: events, snapshot, checkpoint, fork.
+
+use stepwell_core::event::EventBody;
+use stepwell_core::replay::replay;
+use stepwell_core::{Actor, Seq, SessionState, Status, Text, fold};
+use stepwell_runtime::{Change, EngineError, ForkSession};
+use stepwell_sim::World;
+use stepwell_sim::agents::{LOOK, NOTE, agent};
+use stepwell_sim::model::{call, say};
+
+use crate::help::{count, steps};
+
+fn fork_of(parent: stepwell_core::SessionId, at: Option<Seq>, changes: Vec<Change>) -> ForkSession {
+    ForkSession {
+        parent,
+        at,
+        changes,
+        agent: None,
+        title: None,
+        workspace: String::new(),
+        paused: false,
+        client_key: None,
+        request_digest: String::new(),
+        by: Actor::Person("ann".to_string()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_after_every_event_is_the_fold_of_the_events_until_then() {
+    let world = World::new(3);
+    let mut replies: Vec<_> =
+        (0..400).map(|n| call(&[(LOOK, &format!("{{\"n\":{n}}}"))])).collect();
+    replies.push(say("done"));
+    world.model.play(steps(replies));
+    let node = world.start("n1");
+    let mut agent = agent();
+    agent.limits.steps_max = 1_000;
+    agent.limits.repeat_window = 0;
+    let session_id = node.create(&agent).await.unwrap();
+    world.until_status(session_id, Status::Completed).await;
+    let log = world.log(session_id).await;
+    assert!(log.len() > 1_500, "{} events, so there is a checkpoint", log.len());
+    let mut state = SessionState::default();
+    for (event, n) in log.iter().zip(1..) {
+        state = fold(state, [event]).unwrap();
+        if n % 97 != 0 && !(1_020..1_030).contains(&n) && n != log.len() as u64 {
+            continue;
+        }
+        assert_eq!(node.engine.state_at(session_id, Seq(n)).await.unwrap(), state);
+        let outline = node.engine.outline_at(session_id, Seq(n)).await.unwrap();
+        assert_eq!(outline, state.outline());
+        assert_eq!(outline.prompt.body_bytes(), state.prompt.body_bytes());
+    }
+    let beyond = node.engine.outline_at(session_id, Seq(99_999)).await.unwrap_err();
+    assert!(matches!(beyond, EngineError::NoSuchEvent { .. }), "{beyond}");
+    assert_eq!(replay(log).unwrap(), state);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_with_another_result_runs_to_its_own_end_and_leaves_its_parent_alone() {
+    let world = World::new(4);
+    world.model.play(steps(vec![
+        call(&[(NOTE, "{\"n\":1}")]),
+        call(&[(NOTE, "{\"n\":2}")]),
+        say("done"),
+    ]));
+    let node = world.start("n1");
+    let parent = node.create(&agent()).await.unwrap();
+    world.until_status(parent, Status::Completed).await;
+    let before = world.log(parent).await;
+    let call_id = stepwell_core::CallId { step: 1, index: 1 };
+    let outcome = stepwell_core::event::ToolOutcome::Ok;
+    let change = Change::Result { call_id, outcome, output: Text::from("otherwise") };
+    let fork = fork_of(parent, None, vec![change]);
+    let plan = node.engine.plan_fork(&fork).await.unwrap();
+    assert_eq!(plan.hazards.len(), 1, "the note of step 2 is written again: {:?}", plan.hazards);
+    assert!(plan.shares_workspace);
+    let child = node.engine.fork(fork, plan).await.unwrap().session_id;
+    world.until_status(child, Status::Completed).await;
+    assert_eq!(world.log(parent).await, before);
+    let log = world.log(child).await;
+    let own = log.iter().position(|it| matches!(it.body, EventBody::OverrideApplied(_))).unwrap();
+    assert_eq!(log[..own], before[..own]);
+    let dispatched = stepwell_core::event::EventKind::ToolDispatched;
+    assert_eq!(count(&world, child, dispatched).await, 2, "one of the parent, one of its own");
+    assert_eq!(world.fleet.starts_of(child, call_id), 0);
+    assert!(world.state(child).await.prompt.body().contains("otherwise"));
+    replay(log).unwrap();
+    let info = world.info(child).await;
+    assert_eq!(info.row.parent.unwrap().session_id, parent);
+}
