@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Asked now and not when this was compiled: build folders are moved and shared.
+    let here = std::env::var("CARGO_MANIFEST_DIR")?;
+    let root = Path::new(&here).join("../../proto");
     println!("cargo::rerun-if-changed={}", root.display());
     let folder = root.join("stepwell/v1");
     let mut files = Vec::new();

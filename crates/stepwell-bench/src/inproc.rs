@@ -267,7 +267,7 @@ pub(crate) fn fold(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Measu
         unit: "events/s",
         limit: None,
         ratio: None,
-        goal: Goal::None,
+        goal: Goal::ValueAtLeast(200_000.0),
     }])
 }
 

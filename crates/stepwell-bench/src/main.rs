@@ -7,6 +7,7 @@ mod raw;
 mod report;
 mod spans;
 mod time;
+mod travel;
 mod wire;
 mod workload;
 mod world;
@@ -100,5 +101,6 @@ const MEASURES: &[(&str, Run)] = &[
     ("process_start", process::start),
     ("fold", inproc::fold),
     ("spans", spans::windows),
+    ("travel", travel::travel),
     ("wire", wire::steps),
 ];

@@ -11,6 +11,8 @@ pub(crate) enum Goal {
     RatioAtLeast(f64),
     /// The value itself should be at most this.
     ValueAtMost(f64),
+    /// The value itself should be at least this.
+    ValueAtLeast(f64),
     /// Reported only.
     None,
 }
@@ -33,6 +35,7 @@ impl Measure {
             Goal::RatioAtMost(goal) => self.ratio.is_some_and(|ratio| ratio <= goal),
             Goal::RatioAtLeast(goal) => self.ratio.is_some_and(|ratio| ratio >= goal),
             Goal::ValueAtMost(goal) => self.value <= goal,
+            Goal::ValueAtLeast(goal) => self.value >= goal,
             Goal::None => true,
         };
         if good { "ok" } else { "short" }
@@ -43,6 +46,7 @@ impl Measure {
             Goal::RatioAtMost(goal) => format!("ratio <= {goal}"),
             Goal::RatioAtLeast(goal) => format!("ratio >= {goal}"),
             Goal::ValueAtMost(goal) => format!("<= {goal} {}", self.unit),
+            Goal::ValueAtLeast(goal) => format!(">= {goal} {}", self.unit),
             Goal::None => "-".to_string(),
         }
     }

@@ -29,6 +29,8 @@ pub struct Prompt {
     bytes: u64,
     messages: u32,
     segments: usize,
+    /// Bytes of the head and the system prompt.
+    head_bytes: u64,
     is_outline: bool,
 }
 
@@ -52,10 +54,16 @@ impl Prompt {
     /// The request of a new session: everything up to and with the system prompt and the task.
     pub fn new(agent: &Agent, task: &str) -> Self {
         let mut prompt = Self::default();
-        prompt.push(head(agent));
-        prompt.message("system", &agent.instructions);
+        prompt.begin(agent);
         prompt.message("user", task);
         prompt
+    }
+
+    /// Everything up to and with the system prompt.
+    fn begin(&mut self, agent: &Agent) {
+        self.push(head(agent));
+        self.message("system", &agent.instructions);
+        self.head_bytes = self.bytes;
     }
 
     /// The same without its texts: how long it is and how many messages it has. For looking at a past
@@ -68,6 +76,7 @@ impl Prompt {
             bytes: self.bytes,
             messages: self.messages,
             segments: 0,
+            head_bytes: self.head_bytes,
             is_outline: true,
         }
     }
@@ -171,8 +180,12 @@ impl Prompt {
     /// server's prefix cache keeps nothing of it. O(bytes).
     pub(crate) fn rebase(&mut self, agent: &Agent) {
         let mut rebased = Self::default();
-        rebased.push(head(agent));
-        rebased.message("system", &agent.instructions);
+        rebased.begin(agent);
+        if self.is_outline {
+            self.bytes = self.bytes - self.head_bytes + rebased.head_bytes;
+            self.head_bytes = rebased.head_bytes;
+            return;
+        }
         for segment in self.open_segments().into_iter().skip(2) {
             rebased.push(segment.to_string());
         }
@@ -266,15 +279,15 @@ impl fmt::Debug for Prompt {
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let outline = self.is_outline.then_some(self.bytes);
-        (self.messages, outline, self.open_segments()).serialize(serializer)
+        (self.messages, self.head_bytes, outline, self.open_segments()).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (messages, outline, segments) =
-            <(u32, Option<u64>, Vec<String>)>::deserialize(deserializer)?;
-        let mut prompt = Self::default();
+        let (messages, head_bytes, outline, segments) =
+            <(u32, u64, Option<u64>, Vec<String>)>::deserialize(deserializer)?;
+        let mut prompt = Self { head_bytes, ..Self::default() };
         if let Some(bytes) = outline {
             (prompt.bytes, prompt.messages, prompt.is_outline) = (bytes, messages, true);
             return Ok(prompt);

@@ -49,6 +49,10 @@ impl ImportFold {
     pub fn take(&mut self, event: &Event) -> Result<(), IllegalHistory> {
         let before = self.approvals_only();
         apply(&mut self.state, event)?;
+        if !self.state.prompt.is_outline() {
+            // Nobody asks the model here, and a long session has many texts.
+            self.state.prompt = self.state.prompt.outline();
+        }
         self.note_approvals(&before);
         Ok(())
     }

@@ -111,6 +111,9 @@ fn another_definition_renders_the_same_messages() {
         .replace("\"model\":\"small\"", "\"model\":\"large\"")
         .replace("You move boxes.", "You carry boxes.");
     assert_eq!(world.state.prompt.body(), expected);
+    let parent = world.beginning(world.events.len() - 1).state.outline();
+    let outline = stepwell_core::fold(parent, world.events.last()).unwrap();
+    assert_eq!(outline.prompt, world.state.outline().prompt);
     assert_eq!(world.state.prompt.digest(), blake3::hash(expected.as_bytes()).to_hex().as_str());
 }
 
