@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
+use stepwell_proto::v1::history_service_client::HistoryServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use stepwell_proto::v1::watch_session_response::Item;
 use stepwell_proto::v1::{
@@ -98,6 +99,11 @@ impl Api {
     /// `ApprovalService`.
     pub fn approvals(&self) -> ApprovalServiceClient<Channel> {
         ApprovalServiceClient::new(self.channel())
+    }
+
+    /// `HistoryService`.
+    pub fn history(&self) -> HistoryServiceClient<Channel> {
+        HistoryServiceClient::new(self.channel())
     }
 
     /// `AgentService`.

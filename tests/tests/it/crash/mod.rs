@@ -32,7 +32,7 @@ fn kinds(events: &[Ev]) -> BTreeSet<&str> {
 #[tokio::test]
 async fn the_stories_of_the_crash_matrix_have_every_kind_of_event() -> Result<()> {
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    for story in [Story::everything(), Story::cancelled(), Story::overtime()] {
+    for story in [Story::everything(), Story::cancelled(), Story::overtime(), Story::forked()] {
         let played = play(&story, None).await?;
         seen.extend(kinds(&played.events).into_iter().map(str::to_owned));
     }
@@ -58,6 +58,11 @@ async fn a_server_killed_after_each_event_of_a_cancelled_session_ends_with_the_s
 async fn a_server_killed_after_each_event_of_a_session_that_runs_out_of_time_ends_with_the_same_log()
 -> Result<()> {
     matrix(&Story::overtime(), 6).await
+}
+
+#[tokio::test]
+async fn a_server_killed_after_each_event_of_a_fork_ends_with_the_same_log() -> Result<()> {
+    matrix(&Story::forked(), 12).await
 }
 
 async fn matrix(story: &Story, events_min: usize) -> Result<()> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use stepwell_proto::v1::{CreateSessionRequest, ForkSessionRequest};
 use stepwell_tests::{Ev, POLL, Stage, Started, Watched, look, until_within};
 use tokio::time::{sleep, timeout};
 
@@ -15,6 +16,8 @@ const PLAY_WITHIN: Duration = Duration::from_secs(90);
 
 /// How long after its session's end a call may still be at work.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
+
+const TASK: &str = "Live a whole life.";
 
 /// When the server is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +86,31 @@ pub(super) async fn play(story: &Story, kill: Option<Kill>) -> Result<Played> {
     timeout(PLAY_WITHIN, playing).await.context("it does not come to its end")?
 }
 
+/// A fork of a session that is held before its first step.
+async fn forked(stage: &Stage, agent: &str) -> Result<String> {
+    let parent = CreateSessionRequest {
+        task: TASK.to_owned(),
+        agent_definition: agent.to_owned(),
+        paused: true,
+        ..CreateSessionRequest::default()
+    };
+    let parent = stage.api.sessions().create_session(parent).await?.into_inner();
+    let request = ForkSessionRequest {
+        session_id: parent.session.context("no session")?.session_id,
+        at_seq: 1,
+        ..ForkSessionRequest::default()
+    };
+    let fork = stage.api.history().fork_session(request).await?.into_inner();
+    Ok(fork.session.context("no fork")?.session_id)
+}
+
 async fn play_all(story: &Story, kill: Option<Kill>) -> Result<Played> {
     let stage = Stage::counting(story.script).await?;
-    let session_id = stage.api.create("Live a whole life.", &story.agent).await?;
+    let session_id = if story.is_fork {
+        forked(&stage, &story.agent).await?
+    } else {
+        stage.api.create(TASK, &story.agent).await?
+    };
     let events = Vec::new();
     let mut play = Play { story, stage, session_id, events, told: None };
     let mut head_at_kill = None;

@@ -15,6 +15,8 @@ pub(super) struct Story {
     pub(super) kills_worker: bool,
     /// Whether a late report comes after the end.
     pub(super) ends_late: bool,
+    /// Whether the session is a fork of one that did nothing yet.
+    pub(super) is_fork: bool,
 }
 
 const TOOLS: [&str; 5] = ["look", "put", "pay", "ask_user", "sleep"];
@@ -127,6 +129,7 @@ impl Story {
             },
             kills_worker: true,
             ends_late: false,
+            is_fork: false,
         }
     }
 
@@ -153,6 +156,32 @@ impl Story {
             },
             kills_worker: true,
             ends_late: false,
+            is_fork: false,
+        }
+    }
+
+    /// A fork that pays and looks.
+    pub(super) fn forked() -> Self {
+        Self {
+            name: "forked",
+            agent: agent_with(&TOOLS, RULES),
+            script: r#"
+                delay_ms = 25
+                [[step]]
+                [[step.tool_calls]]
+                name = "pay"
+                arguments = { what = "baker", delay_ms = 25 }
+                [[step]]
+                [[step.tool_calls]]
+                name = "look"
+                arguments = { what = "bread", delay_ms = 25 }
+                [[step]]
+                content = "All is done."
+            "#,
+            next: |view| view.unknown_outcome(),
+            kills_worker: true,
+            ends_late: false,
+            is_fork: true,
         }
     }
 
@@ -171,6 +200,7 @@ impl Story {
             next: |_| None,
             kills_worker: false,
             ends_late: true,
+            is_fork: false,
         }
     }
 }
