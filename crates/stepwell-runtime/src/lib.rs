@@ -10,6 +10,7 @@ mod effects;
 mod engine;
 mod error;
 mod fork;
+mod handover;
 mod live;
 mod load;
 mod mailbox;

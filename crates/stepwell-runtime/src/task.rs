@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A group of tasks that end together.
 #[derive(Clone, Default)]
@@ -32,6 +33,11 @@ impl Tasks {
                 () = future => {}
             }
         });
+    }
+
+    /// Counts as a task that runs, as long as it is kept.
+    pub(crate) fn token(&self) -> TaskTrackerToken {
+        self.tracker.token()
     }
 
     /// Tasks that run now.
