@@ -26,6 +26,8 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let cancel = self.cancel.clone();
+        // Some kilobytes, which would be moved about ten times on their way into a task.
+        let future = Box::pin(future);
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;

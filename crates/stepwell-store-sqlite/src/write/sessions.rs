@@ -151,7 +151,9 @@ pub(crate) fn append(
     }
     let update =
         if found.is_busy == is_busy(prepared.row.status) { UPDATE_STEADY } else { UPDATE_TURNED };
-    update_row(conn, update, (found.key, claim), prepared)?;
+    if !update_row(conn, update, (found.key, claim), prepared)? {
+        return Err(rusqlite::Error::StatementChangedRows(0));
+    }
     write_rest(conn, found.key, prepared, &write.blobs)?;
     Ok(Ok((prepared.head, found.key)))
 }
