@@ -8,7 +8,7 @@ use stepwell_core::{
 };
 
 use crate::error::EngineError;
-use crate::mailbox::{Letter, Origin, Told};
+use crate::mailbox::{Letter, Origin, Taken};
 
 /// Letters that were decided, and what follows from all of them.
 pub(crate) struct Draft {
@@ -45,8 +45,8 @@ fn answer(
     letters: impl Iterator<Item = (Letter, Result<bool, Reject>)>,
 ) {
     for (letter, verdict) in letters {
-        let told = verdict.map(|changed| Told { session_id, state, changed });
-        letter.answer(told.map_err(EngineError::from));
+        let taken = verdict.map(|changed| Taken { session_id, state, changed });
+        letter.answer(taken.map_err(EngineError::from));
     }
 }
 

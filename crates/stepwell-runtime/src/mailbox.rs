@@ -85,10 +85,10 @@ pub(crate) enum Answer {
 impl Letter {
     /// Tells the sender what became of it. Whoever asked may have gone; the fact stands anyway.
     /// `Ok` is made only for those who wait for it.
-    pub(crate) fn answer(self, result: Result<Told<'_>, EngineError>) {
+    pub(crate) fn answer(self, result: Result<Taken<'_>, EngineError>) {
         match (self.reply, result) {
             (Reply::Waiting(reply), result) => {
-                let result = result.and_then(Told::submitted);
+                let result = result.and_then(Taken::submitted);
                 let _ = reply.send(Answer::Decided(result));
             }
             (Reply::Handover(handover), Ok(_)) => handover.taken(),
@@ -112,7 +112,7 @@ impl Letter {
 }
 
 /// What a sender is told of an input that was taken.
-pub(crate) struct Told<'a> {
+pub(crate) struct Taken<'a> {
     /// The session.
     pub(crate) session_id: SessionId,
     /// Its state after the input.
@@ -121,7 +121,7 @@ pub(crate) struct Told<'a> {
     pub(crate) changed: bool,
 }
 
-impl Told<'_> {
+impl Taken<'_> {
     fn submitted(self) -> Result<Submitted, EngineError> {
         let Self { session_id, state, changed } = self;
         let row = session_row(session_id, state).ok_or(EngineError::NotFound { session_id })?;
