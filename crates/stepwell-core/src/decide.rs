@@ -176,6 +176,7 @@ impl Draft {
 
     fn follow(&mut self) -> Result<(), Reject> {
         for _ in 0..DECISIONS_MAX {
+            self.state.prompt.catch_up();
             match next_decision(&self.state, self.now) {
                 Some(body) => self.push(body, Actor::Engine)?,
                 None => return Ok(()),

@@ -21,11 +21,16 @@ use crate::json::write_string;
 /// Closes the list of messages and the request.
 const CLOSING: &str = "]}";
 
+/// How much is hashed at once, in bytes; one longer message is a piece of its own.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// A request body that grows at its end. Cloning is O(1): what was written is shared.
 #[derive(Clone, Default)]
 pub struct Prompt {
     last: Option<Arc<Segment>>,
+    /// Has been told the first `hashed` segments.
     hasher: Arc<blake3::Hasher>,
+    hashed: usize,
     bytes: u64,
     messages: u32,
     segments: usize,
@@ -73,6 +78,7 @@ impl Prompt {
         Self {
             last: None,
             hasher: Arc::default(),
+            hashed: 0,
             bytes: self.bytes,
             messages: self.messages,
             segments: 0,
@@ -128,14 +134,25 @@ impl Prompt {
         self.push(text);
     }
 
-    /// BLAKE3 of the request body, 64 hex digits. O(1): the hash goes along with the growth.
+    /// BLAKE3 of the request body, 64 hex digits. O(bytes since the last [`Prompt::catch_up`]).
     pub fn digest(&self) -> String {
         if self.is_outline {
             return String::new();
         }
         let mut hasher = blake3::Hasher::clone(&self.hasher);
+        hash_last(self.last.as_deref(), self.segments - self.hashed, &mut hasher);
         hasher.update(CLOSING.as_bytes());
         hasher.finalize().to_hex().as_str().into()
+    }
+
+    /// Lets the hash go along with the growth. Whoever asks for digests while the prompt grows calls
+    /// it before; whoever only folds a history does not pay for hashes that nobody asks for.
+    pub(crate) fn catch_up(&mut self) {
+        if self.hashed < self.segments {
+            let hasher = Arc::make_mut(&mut self.hasher);
+            hash_last(self.last.as_deref(), self.segments - self.hashed, hasher);
+            self.hashed = self.segments;
+        }
     }
 
     /// Length of the request body in bytes.
@@ -215,11 +232,27 @@ impl Prompt {
             self.bytes += text.len() as u64;
             return;
         }
-        Arc::make_mut(&mut self.hasher).update(text.as_bytes());
         self.bytes += text.len() as u64;
         self.segments += 1;
         self.last = Some(Arc::new(Segment { text, before: self.last.take() }));
     }
+}
+
+/// Hashes the last `count` segments of a chain. Many are put together first: BLAKE3 hashes long pieces
+/// several times as fast as short ones.
+fn hash_last(last: Option<&Segment>, count: usize, hasher: &mut blake3::Hasher) {
+    let chain = core::iter::successors(last, |segment| segment.before.as_deref());
+    let mut texts: Vec<&str> = chain.take(count).map(|segment| segment.text.as_str()).collect();
+    texts.reverse();
+    let mut piece = String::new();
+    for text in texts {
+        if !piece.is_empty() && piece.len() + text.len() > PIECE_BYTES {
+            hasher.update(piece.as_bytes());
+            piece.clear();
+        }
+        piece.push_str(text);
+    }
+    hasher.update(piece.as_bytes());
 }
 
 /// The constant part of every request of a session, up to the opening of the messages.

@@ -8,6 +8,8 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::json::serialize_text;
+
 /// Payloads above this many bytes go to the blob table.
 pub const INLINE_BYTES_MAX: usize = 16 * 1024;
 
@@ -90,7 +92,7 @@ impl fmt::Debug for Text {
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Whole(text) => serializer.serialize_str(text),
+            Self::Whole(text) => serialize_text(text, serializer),
             Self::Detached(blob) => {
                 let mut map = serializer.serialize_map(Some(3))?;
                 map.serialize_entry("blob", &blob.blob)?;

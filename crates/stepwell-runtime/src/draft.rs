@@ -3,14 +3,12 @@
 use std::panic::AssertUnwindSafe;
 
 use stepwell_core::event::Event;
-use stepwell_core::summary::session_row;
 use stepwell_core::{
     CallId, Decision, IllegalHistory, Input, Reject, SessionId, SessionState, TimestampMs, decide,
 };
 
-use crate::engine::Submitted;
 use crate::error::EngineError;
-use crate::mailbox::{Letter, Origin};
+use crate::mailbox::{Letter, Origin, Taken};
 
 /// Letters that were decided, and what follows from all of them.
 pub(crate) struct Draft {
@@ -46,14 +44,9 @@ fn answer(
     state: &SessionState,
     letters: impl Iterator<Item = (Letter, Result<bool, Reject>)>,
 ) {
-    let row = session_row(session_id, state);
     for (letter, verdict) in letters {
-        let result = match (verdict, &row) {
-            (Err(reject), _) => Err(reject.into()),
-            (Ok(changed), Some(row)) => Ok(Submitted { row: row.clone(), changed }),
-            (Ok(_), None) => Err(EngineError::NotFound { session_id }),
-        };
-        letter.answer(result);
+        let taken = verdict.map(|changed| Taken { session_id, state, changed });
+        letter.answer(taken.map_err(EngineError::from));
     }
 }
 

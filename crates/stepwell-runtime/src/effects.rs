@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,17 +20,13 @@ use stepwell_ports::{ModelRequest, ToolRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
-use crate::error::EngineError;
+use crate::handover::{Handover, Outcome, is_worth_another_try};
 use crate::mailbox::{Mailbox, Origin};
 use crate::task::pause;
 use crate::{model_call, tool_call};
 
 /// First and longest wait before an outcome is offered to its session again.
-const DELIVER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-
-/// How long an effect rests that ended without a word and was not told to: what made it end so would
-/// end it again.
-const REST: Duration = Duration::from_secs(1);
+pub(crate) const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
@@ -71,7 +68,19 @@ pub(crate) struct Outlet {
     pub(crate) cancel: CancellationToken,
 }
 
-/// Whether an effect brought its outcome to the session.
+/// A model call or a tool call. Boxed before it becomes a task: it is some kilobytes, which tokio would
+/// move about ten times on the way.
+type Effect = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// How an effect ends.
+pub(crate) enum Ended {
+    /// It has something for its session.
+    With(Box<Outcome>),
+    /// It was told to stop, or nothing of it is wanted.
+    Without,
+}
+
+/// Whether an outcome was brought to the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It is durable: the session goes on from it.
@@ -137,17 +146,19 @@ impl Effects {
                     model: agent.model.clone(),
                     prompt: state.prompt.clone(),
                 };
-                self.spawn(key, outlet.clone(), model_call::ask(outlet, agent, request));
+                let ask = model_call::ask(outlet.clone(), agent, request);
+                self.spawn(key, outlet, Box::pin(ask));
             }
             Command::RunTool { call_id, attempt } => {
                 if let Some(request) = self.tool_request(state, *call_id, *attempt) {
-                    self.spawn(key, outlet.clone(), tool_call::run(outlet, request));
+                    let run = tool_call::run(outlet.clone(), request);
+                    self.spawn(key, outlet, Box::pin(run));
                 }
             }
             Command::FollowTool { call_id, attempt, worker } => {
                 if let Some(request) = self.tool_request(state, *call_id, *attempt) {
                     let follow = tool_call::follow(outlet.clone(), worker.clone(), request);
-                    self.spawn(key, outlet, follow);
+                    self.spawn(key, outlet, Box::pin(follow));
                 }
             }
             Command::StopTool { call_id, attempt } => self.stop(state, *call_id, *attempt, outlet),
@@ -163,7 +174,8 @@ impl Effects {
             && let Some(request) = self.tool_request(state, call_id, attempt)
         {
             // The token of the outlet is cancelled: the worker is told to stop, if it has the call.
-            self.spawn(key, outlet.clone(), tool_call::follow(outlet, worker.clone(), request));
+            let follow = tool_call::follow(outlet.clone(), worker.clone(), request);
+            self.spawn(key, outlet, Box::pin(follow));
             return;
         }
         let lost = ToolLost {
@@ -172,9 +184,8 @@ impl Effects {
             reason: "its session was cancelled before it was known to run".to_string(),
             never_started: false,
         };
-        self.spawn(key, outlet.clone(), async move {
-            outlet.deliver(Input::ToolLost(lost), Vec::new()).await
-        });
+        let lost = Outcome::from(Input::ToolLost(lost));
+        self.spawn(key, outlet, Box::pin(async { Ended::With(Box::new(lost)) }));
     }
 
     fn tool_request(
@@ -194,32 +205,21 @@ impl Effects {
     }
 
     /// Starts an effect. One that panics is reported as a failure of the outside.
-    fn spawn(
-        &mut self,
-        key: Key,
-        outlet: Outlet,
-        effect: impl Future<Output = Told> + Send + 'static,
-    ) {
+    fn spawn(&mut self, key: Key, outlet: Outlet, effect: Effect) {
         self.started += 1;
         let effect_id = EffectId { key, nth: self.started };
         let running = Running { nth: effect_id.nth, cancel: outlet.cancel.clone() };
         self.running.insert(key, running);
-        let mailbox = self.mailbox.clone();
+        let handover = Handover::new(outlet, effect_id, self.mailbox.clone());
+        let session_id = self.session_id;
         self.engine.inner.effects.spawn(async move {
-            let told = if let Ok(told) = catch_panic(effect).await {
-                told
-            } else {
-                tracing::error!(session = %outlet.session_id, ?key, "an effect panicked");
-                outlet.deliver(panicked(key), Vec::new()).await
-            };
-            if told == Told::No {
-                tokio::select! {
-                    biased;
-                    () = outlet.cancel.cancelled() => {}
-                    () = outlet.engine.inner.draining.cancelled() => {}
-                    () = pause(REST) => {}
-                }
-                mailbox.effect_ended(effect_id);
+            let ended = catch_panic(effect).await.unwrap_or_else(|()| {
+                tracing::error!(session = %session_id, ?key, "an effect panicked");
+                Ended::With(Box::new(panicked(key).into()))
+            });
+            match ended {
+                Ended::With(outcome) => handover.hand_in(*outcome),
+                Ended::Without => handover.end_unwanted().await,
             }
         });
     }
@@ -264,8 +264,7 @@ fn panicked(key: Key) -> Input {
     }
 }
 
-async fn catch_panic<T>(future: impl Future<Output = T> + Send) -> Result<T, ()> {
-    let mut future = Box::pin(future);
+async fn catch_panic(mut future: Effect) -> Result<Ended, ()> {
     std::future::poll_fn(move |context| {
         let poll = AssertUnwindSafe(|| future.as_mut().poll(context));
         match std::panic::catch_unwind(poll) {
@@ -280,21 +279,21 @@ impl Outlet {
     /// Gives an outcome to the session, again and again while the store does not take it. An outcome
     /// that the session does not want any more, or that another node now waits for, is dropped.
     pub(crate) async fn deliver(&self, input: Input, blobs: Vec<(String, Vec<u8>)>) -> Told {
-        let mut wait = DELIVER.0;
+        let mut wait = RETRY.0;
         loop {
             let origin = Origin::Effect(self.cancel.clone());
             let submit =
                 self.engine.submit_from(self.session_id, input.clone(), blobs.clone(), origin);
             match submit.await {
                 Ok(_) => return Told::Yes,
-                Err(EngineError::Store(_) | EngineError::Busy { .. }) => {}
+                Err(error) if is_worth_another_try(&error) => {}
                 Err(error) => {
                     tracing::debug!(session = %self.session_id, %error, "an outcome was not taken");
                     return Told::No;
                 }
             }
             pause(wait).await;
-            wait = (wait * 2).min(DELIVER.1);
+            wait = (wait * 2).min(RETRY.1);
         }
     }
 }

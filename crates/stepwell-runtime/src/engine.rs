@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::EngineError;
 use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
-use crate::mailbox::{Answer, Letter, Mailbox, Origin, Sent};
+use crate::mailbox::{Answer, Letter, Mailbox, Origin, Reply, Sent};
 use crate::owner::{Owner, Place, Start};
 use crate::scheduler::Planner;
 use crate::task::Tasks;
@@ -286,9 +286,10 @@ impl Engine {
         while !self.inner.leaving.is_cancelled() {
             let mailbox = self.mailbox(session_id, &origin);
             let (reply, answer) = oneshot::channel();
+            let reply = Reply::Waiting(reply);
             match mailbox.send(Letter { input, blobs, origin: origin.clone(), reply }) {
                 Sent::Yes => {}
-                Sent::Full => return Err(EngineError::Busy { session_id }),
+                Sent::Full(_) => return Err(EngineError::Busy { session_id }),
                 // The owner that closed it is about to leave the table.
                 Sent::Closed => tokio::task::yield_now().await,
             }
@@ -382,7 +383,7 @@ impl Engine {
     }
 
     /// The mailbox of a session; an owner is made for it when there is none.
-    fn mailbox(&self, session_id: SessionId, origin: &Origin) -> Arc<Mailbox> {
+    pub(crate) fn mailbox(&self, session_id: SessionId, origin: &Origin) -> Arc<Mailbox> {
         let mut owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mailbox) = owned.get(&session_id) {
             return mailbox.clone();

@@ -10,6 +10,7 @@ mod effects;
 mod engine;
 mod error;
 mod fork;
+mod handover;
 pub mod import;
 mod live;
 mod load;

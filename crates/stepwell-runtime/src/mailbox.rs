@@ -8,13 +8,15 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stepwell_core::{Fence, Input};
+use stepwell_core::summary::session_row;
+use stepwell_core::{Fence, Input, SessionId, SessionState};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::effects::EffectId;
 use crate::engine::Submitted;
 use crate::error::EngineError;
+use crate::handover::Handover;
 
 /// Inputs that may wait for one session. A person or a client that sends more is told to wait.
 const WAITING_MAX: usize = 1_024;
@@ -53,8 +55,18 @@ pub(crate) struct Letter {
     pub(crate) blobs: Vec<(String, Vec<u8>)>,
     /// Who sends it.
     pub(crate) origin: Origin,
-    /// Told once the input is durable, or why it is not.
-    pub(crate) reply: oneshot::Sender<Answer>,
+    /// Who is told once the input is durable, or why it is not.
+    pub(crate) reply: Reply,
+}
+
+/// Who is told what becomes of a letter.
+pub(crate) enum Reply {
+    /// Somebody who waits for it.
+    Waiting(oneshot::Sender<Answer>),
+    /// An effect that has ended. Nobody waits unless its outcome is not taken.
+    Handover(Handover),
+    /// Nobody: the owner wrote it to itself.
+    Nobody,
 }
 
 /// What becomes of a letter.
@@ -72,13 +84,48 @@ pub(crate) enum Answer {
 
 impl Letter {
     /// Tells the sender what became of it. Whoever asked may have gone; the fact stands anyway.
-    pub(crate) fn answer(self, result: Result<Submitted, EngineError>) {
-        let _ = self.reply.send(Answer::Decided(result));
+    /// `Ok` is made only for those who wait for it.
+    pub(crate) fn answer(self, result: Result<Taken<'_>, EngineError>) {
+        match (self.reply, result) {
+            (Reply::Waiting(reply), result) => {
+                let result = result.and_then(Taken::submitted);
+                let _ = reply.send(Answer::Decided(result));
+            }
+            (Reply::Handover(handover), Ok(_)) => handover.taken(),
+            (Reply::Handover(handover), Err(error)) => {
+                handover.refused(self.input, self.blobs, &error);
+            }
+            (Reply::Nobody, _) => {}
+        }
     }
 
     /// Gives it back.
     pub(crate) fn give_back(self) {
-        let _ = self.reply.send(Answer::Unread { input: self.input, blobs: self.blobs });
+        match self.reply {
+            Reply::Waiting(reply) => {
+                let _ = reply.send(Answer::Unread { input: self.input, blobs: self.blobs });
+            }
+            Reply::Handover(handover) => handover.unread(self.input, self.blobs),
+            Reply::Nobody => {}
+        }
+    }
+}
+
+/// What a sender is told of an input that was taken.
+pub(crate) struct Taken<'a> {
+    /// The session.
+    pub(crate) session_id: SessionId,
+    /// Its state after the input.
+    pub(crate) state: &'a SessionState,
+    /// Whether the input changed something.
+    pub(crate) changed: bool,
+}
+
+impl Taken<'_> {
+    fn submitted(self) -> Result<Submitted, EngineError> {
+        let Self { session_id, state, changed } = self;
+        let row = session_row(session_id, state).ok_or(EngineError::NotFound { session_id })?;
+        Ok(Submitted { row, changed })
     }
 }
 
@@ -88,8 +135,8 @@ pub(crate) enum Sent {
     Yes,
     /// The owner is gone, and the letter went back to its sender: find the next owner.
     Closed,
-    /// Too many wait.
-    Full,
+    /// Too many wait: the letter is the caller's again.
+    Full(Letter),
 }
 
 /// What an owner finds in its mailbox.
@@ -138,11 +185,12 @@ impl Mailbox {
     pub(crate) fn send(&self, letter: Letter) -> Sent {
         let mut queue = self.queue();
         if queue.is_closed {
+            drop(queue);
             letter.give_back();
             return Sent::Closed;
         }
         if queue.letters.len() >= WAITING_MAX {
-            return Sent::Full;
+            return Sent::Full(letter);
         }
         queue.letters.push_back(letter);
         drop(queue);

@@ -6,7 +6,7 @@ use stepwell_core::event::{ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
 use stepwell_core::{Agent, CallId, Input, SessionId, Text};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelSink};
 
-use crate::effects::{Outlet, Told};
+use crate::effects::{Ended, Outlet};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
 use crate::validate;
 
@@ -14,13 +14,13 @@ use crate::validate;
 /// more at once has lost its way.
 pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
 
-/// Asks and tells the session. Ends without a word when cancelled.
-pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Told {
+/// Asks. Ends without a word when cancelled.
+pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Ended {
     let engine = &outlet.engine.inner;
     let _permit = tokio::select! {
         biased;
-        () = outlet.cancel.cancelled() => return Told::No,
-        () = engine.draining.cancelled() => return Told::No,
+        () = outlet.cancel.cancelled() => return Ended::Without,
+        () = engine.draining.cancelled() => return Ended::Without,
         permit = engine.model_calls.clone().acquire_owned() => permit,
     };
     let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
@@ -30,14 +30,14 @@ pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest
     }
     let answer = tokio::select! {
         biased;
-        () = outlet.cancel.cancelled() => return Told::No,
+        () = outlet.cancel.cancelled() => return Ended::Without,
         answer = engine.ports.model.ask(request, Arc::new(sink), outlet.cancel.clone()) => answer,
     };
     let input = match answer.and_then(bounded) {
         Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
         Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
     };
-    outlet.deliver(input, Vec::new()).await
+    Ended::With(Box::new(input.into()))
 }
 
 fn bounded(answer: ModelAnswer) -> Result<ModelAnswer, ModelFailure> {

@@ -18,14 +18,14 @@ use stepwell_core::pending::needs_owner;
 use stepwell_core::state::STATE_VERSION;
 use stepwell_core::{Input, SessionId, SessionState, pending};
 use stepwell_ports::{AppendError, Claim, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::draft::{Draft, draft};
 use crate::effects::Effects;
 use crate::engine::{Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{CHECKPOINT_EVENTS, is_worth_caching, keep_checkpoint, load, refresh};
-use crate::mailbox::{Letter, Mailbox, Origin, Post};
+use crate::mailbox::{Letter, Mailbox, Origin, Post, Reply};
 use crate::task::pause;
 
 /// How often one batch is decided again after somebody else appended first.
@@ -253,8 +253,7 @@ impl Owner {
         if self.must_rest || self.state.next_due().is_none_or(|due_at| due_at > now) {
             return Ok(());
         }
-        let (reply, _) = oneshot::channel();
-        let (input, origin) = (Input::Wake, Origin::Owner);
+        let (input, origin, reply) = (Input::Wake, Origin::Owner, Reply::Nobody);
         self.handle(vec![Letter { input, blobs: Vec::new(), origin, reply }]).await?;
         self.must_rest = self.state.next_due().is_some_and(|due_at| due_at <= now);
         Ok(())
@@ -265,12 +264,12 @@ impl Owner {
         let mut letters = letters;
         for _ in 0..CONFLICTS_MAX {
             let now = self.engine.inner.ports.clock.now();
-            let drafted = match draft(self.session_id, &self.state, letters, now) {
+            let mut drafted = match draft(self.session_id, &self.state, letters, now) {
                 Ok(Some(drafted)) => drafted,
                 Ok(None) => return Ok(()),
                 Err(reason) => return Err(self.quarantine(&reason).await),
             };
-            match self.append(&drafted).await {
+            match self.append(&mut drafted).await {
                 Ok(()) => {
                     let before = self.state.head.0;
                     self.commit(drafted);
@@ -308,9 +307,9 @@ impl Owner {
         Err(Departure::InDoubt)
     }
 
-    async fn append(&self, drafted: &Draft) -> Result<(), AppendError> {
+    async fn append(&self, drafted: &mut Draft) -> Result<(), AppendError> {
         let blobs = drafted.letters.iter().flat_map(|letter| letter.blobs.clone()).collect();
-        let (events, session_id) = (drafted.events.clone(), self.session_id);
+        let (events, session_id) = (std::mem::take(&mut drafted.events), self.session_id);
         let append = append_of(session_id, &self.state, &drafted.after, events, blobs)
             .ok_or(AppendError::NotFound { session_id })?;
         self.engine.inner.ports.store.append(self.claim, append).await.map(|_| ())

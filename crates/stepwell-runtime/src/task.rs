@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A group of tasks that end together.
 #[derive(Clone, Default)]
@@ -25,6 +26,8 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let cancel = self.cancel.clone();
+        // Some kilobytes, which would be moved about ten times on their way into a task.
+        let future = Box::pin(future);
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;
@@ -32,6 +35,11 @@ impl Tasks {
                 () = future => {}
             }
         });
+    }
+
+    /// Counts as a task that runs, as long as it is kept.
+    pub(crate) fn token(&self) -> TaskTrackerToken {
+        self.tracker.token()
     }
 
     /// Tasks that run now.

@@ -9,12 +9,13 @@ use stepwell_core::codec::blob_ref;
 use stepwell_core::event::{ToolFinished, ToolLost};
 use stepwell_core::text::BlobRef;
 use stepwell_core::{CallId, Input, SessionId, Text};
-use stepwell_ports::tools::{OutputSink, Receipt};
+use stepwell_ports::tools::OutputSink;
 use stepwell_ports::{ToolProbe, ToolReport, ToolRequest};
 
-use crate::effects::{Outlet, Told};
+use crate::effects::{Ended, Outlet, Told};
 use crate::engine::{Engine, Submitted};
 use crate::error::EngineError;
+use crate::handover::{Outcome, PendingReceipt};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
 use crate::mailbox::Origin;
 use crate::task::pause;
@@ -23,18 +24,18 @@ use crate::task::pause;
 const REFUSED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Waits for a place on a worker, tells the session first when the tool must not run twice, runs it
-/// and tells the session how it ended.
-pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
+/// and says how it ended.
+pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Ended {
     let engine = &outlet.engine.inner;
     let slot = tokio::select! {
         biased;
-        () = outlet.cancel.cancelled() => return Told::No,
-        () = engine.draining.cancelled() => return Told::No,
+        () = outlet.cancel.cancelled() => return Ended::Without,
+        () = engine.draining.cancelled() => return Ended::Without,
         slot = engine.ports.tools.reserve(&request) => slot,
     };
     // Its owner left in the moment in which the place was found.
     if outlet.cancel.is_cancelled() {
-        return Told::No;
+        return Ended::Without;
     }
     let worker = slot.worker.clone();
     if !request.effect().may_repeat() {
@@ -44,13 +45,13 @@ pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
             worker: worker.clone(),
         };
         if outlet.deliver(reserved, Vec::new()).await == Told::No {
-            return Told::No;
+            return Ended::Without;
         }
         // Much may have happened until that was durable. Whoever follows the call now must not be
         // surprised by a start.
         if outlet.cancel.is_cancelled() || engine.draining.is_cancelled() {
             let reason = "it was stopped before it began".to_string();
-            return tell(&outlet, &request, worker, ToolReport::NeverStarted { reason }).await;
+            return ended(&outlet, request, worker, ToolReport::NeverStarted { reason });
         }
     }
     let sink = sink(&outlet, &request);
@@ -59,7 +60,7 @@ pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Told {
     if let ToolReport::NeverStarted { .. } = report {
         rest(&outlet, request.attempt).await;
     }
-    tell(&outlet, &request, worker, report).await
+    ended(&outlet, request, worker, report)
 }
 
 /// A call that never began is scheduled again at once, however often. A worker that refuses every
@@ -78,13 +79,13 @@ async fn rest(outlet: &Outlet, attempt: u32) {
 }
 
 /// Finds out what became of a call that an earlier owner started.
-pub(crate) async fn follow(outlet: Outlet, worker: String, request: ToolRequest) -> Told {
+pub(crate) async fn follow(outlet: Outlet, worker: String, request: ToolRequest) -> Ended {
     let engine = &outlet.engine.inner;
     let (sink, cancel) = (sink(&outlet, &request), outlet.cancel.clone());
     let report = tokio::select! {
         biased;
         // The next start asks again; nothing is lost by leaving it open.
-        () = engine.draining.cancelled() => return Told::No,
+        () = engine.draining.cancelled() => return Ended::Without,
         probe = engine.ports.tools.probe(&worker, request.clone(), sink, cancel) => match probe {
             ToolProbe::Report(report) => report,
             ToolProbe::NeverStarted => ToolReport::NeverStarted {
@@ -92,44 +93,20 @@ pub(crate) async fn follow(outlet: Outlet, worker: String, request: ToolRequest)
             },
         },
     };
-    tell(&outlet, &request, worker, report).await
+    ended(&outlet, request, worker, report)
 }
 
-async fn tell(outlet: &Outlet, request: &ToolRequest, worker: String, report: ToolReport) -> Told {
-    let mut receipt = PendingReceipt::of(outlet, request, &worker, &report);
-    let (input, blobs) = input_of(request.call_id, request.attempt, worker, report);
-    let told = outlet.deliver(input, blobs).await;
-    if told == Told::Yes {
-        receipt.receipt = Receipt::Durable;
-    }
-    told
-}
-
-/// Tells the gateway what became of a report, however telling the session ends.
-struct PendingReceipt<'a> {
-    outlet: &'a Outlet,
-    request: &'a ToolRequest,
-    /// `None` when the worker has nothing to keep.
-    worker: Option<String>,
-    receipt: Receipt,
-}
-
-impl<'a> PendingReceipt<'a> {
-    fn of(outlet: &'a Outlet, request: &'a ToolRequest, worker: &str, report: &ToolReport) -> Self {
-        let worker = match report {
-            ToolReport::Finished { .. } => Some(worker.to_owned()),
-            ToolReport::Lost { .. } | ToolReport::NeverStarted { .. } => None,
-        };
-        Self { outlet, request, worker, receipt: Receipt::NotTaken }
-    }
-}
-
-impl Drop for PendingReceipt<'_> {
-    fn drop(&mut self) {
-        if let Some(worker) = &self.worker {
-            self.outlet.engine.inner.ports.tools.settled(worker, self.request, self.receipt);
+fn ended(outlet: &Outlet, request: ToolRequest, worker: String, report: ToolReport) -> Ended {
+    let (call_id, attempt) = (request.call_id, request.attempt);
+    let receipt = match report {
+        ToolReport::Finished { .. } => {
+            Some(PendingReceipt::new(outlet.engine.clone(), request, worker.clone()))
         }
-    }
+        // The worker has nothing to keep.
+        ToolReport::Lost { .. } | ToolReport::NeverStarted { .. } => None,
+    };
+    let (input, blobs) = input_of(call_id, attempt, worker, report);
+    Ended::With(Box::new(Outcome { input, blobs, receipt }))
 }
 
 impl Engine {

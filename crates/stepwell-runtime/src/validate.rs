@@ -36,7 +36,16 @@ pub fn schema(text: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong and where, in words for the model.
 pub fn arguments(tool: &ToolSpec, text: &str) -> Result<JsonText, String> {
-    let text = if text.trim().is_empty() { "{}" } else { text };
+    let text = or_empty_object(text);
+    check_arguments(tool, text)?;
+    JsonText::parse(text).map_err(|problem| problem.to_string())
+}
+
+fn or_empty_object(text: &str) -> &str {
+    if text.trim().is_empty() { "{}" } else { text }
+}
+
+fn check_arguments(tool: &ToolSpec, text: &str) -> Result<(), String> {
     let quoted = |problem: String| {
         format!("{problem}; the arguments were: {}", shorten(text, QUOTE_BYTES_MAX))
     };
@@ -44,8 +53,7 @@ pub fn arguments(tool: &ToolSpec, text: &str) -> Result<JsonText, String> {
     if !value.is_object() {
         return Err(quoted("the arguments must be one JSON object".to_string()));
     }
-    check(tool.parameters.as_str(), &value)?;
-    JsonText::parse(text).map_err(|problem| quoted(problem.to_string()))
+    check(tool.parameters.as_str(), &value)
 }
 
 /// Checks a result that a person vouches for, when the tool declares what results look like.
@@ -62,7 +70,7 @@ pub fn output(tool: &ToolSpec, text: &str) -> Result<(), String> {
 /// agent lacks are judged by the core.
 pub(crate) fn problem(agent: &Agent, tool: &str, text: &str) -> Option<String> {
     let tool = agent.tool(tool)?;
-    let problem = arguments(tool, text).err()?;
+    let problem = check_arguments(tool, or_empty_object(text)).err()?;
     Some(format!("the arguments of `{}` cannot be used: {problem}", tool.name))
 }
 

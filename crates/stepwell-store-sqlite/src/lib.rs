@@ -11,6 +11,7 @@ mod blob;
 mod copy;
 mod error;
 mod folder;
+mod names;
 mod open;
 mod options;
 mod read;

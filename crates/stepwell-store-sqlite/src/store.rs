@@ -20,6 +20,7 @@ use stepwell_ports::{
 use crate::blob::{compress, decompress, off_thread, pack_all, pack_blobs};
 use crate::error::About;
 use crate::folder::{self, FolderLock};
+use crate::names::Names;
 use crate::open;
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Readers, Target};
@@ -35,6 +36,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     /// `None` when it was opened for reading only.
     writer: Option<WriterHandle>,
+    names: Names,
     /// Last, so that it is given back when all else is closed.
     _lock: Option<FolderLock>,
 }
@@ -54,6 +56,7 @@ impl SqliteStore {
             folder: folder.to_owned(),
             readers: Arc::new(Readers::new(folder, target)),
             writer: Some(writer),
+            names: Names::default(),
             _lock: Some(opened.lock),
         })
     }
@@ -70,6 +73,7 @@ impl SqliteStore {
             folder: folder.to_owned(),
             readers: Arc::new(Readers::new(folder, target)),
             writer: None,
+            names: Names::default(),
             _lock: None,
         })
     }
@@ -118,7 +122,13 @@ impl Store for SqliteStore {
         let blobs = pack_all(claim.session_id, &mut prepared).await?;
         let write = Write { prepared, blobs };
         let about = About::session("append", claim.session_id);
-        writer.submit(about, move |conn| write::append(conn, claim, &write)).await
+        let hint = self.names.get(claim.session_id);
+        let work = move |conn: &_| write::append(conn, claim, &write, hint);
+        let (head, key) = writer.submit(about, work).await?;
+        if hint != Some(key) {
+            self.names.keep(claim.session_id, key);
+        }
+        Ok(head)
     }
 
     async fn claim(&self, session_id: SessionId, owner: &str) -> Result<Claim, AppendError> {

@@ -3,13 +3,17 @@
 use std::sync::{Arc, mpsc};
 
 use rusqlite::Connection;
-use stepwell_ports::conformance::fixtures::{append, created, id, read_all};
-use stepwell_ports::{Store as _, StoreError};
+use stepwell_core::{Fence, Seq};
+use stepwell_ports::conformance::fixtures::{append, created, id, new_session, read_all};
+use stepwell_ports::memory::{prepare, prepare_new};
+use stepwell_ports::{AppendError, Claim, Store as _, StoreError};
 use tokio::task::JoinSet;
 
-use super::common::{open, open_shared};
+use super::common::{database, open, open_shared};
 use crate::SqliteStore;
 use crate::error::About;
+use crate::open::write_connection;
+use crate::write::{self, Write};
 
 /// Keeps the writer busy until the returned sender is used, so that what is sent meanwhile becomes
 /// one group.
@@ -109,4 +113,30 @@ async fn another_writer_is_waited_for() {
     assert_eq!(read_all(&store, id(1)).await.len(), 1);
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(tasks.join_next().await.unwrap().unwrap().unwrap().0, 2);
+}
+
+/// The hint of an append is another session's name, no session's, or that of a session which changed
+/// hands: the append goes where it belongs, or is refused as ever.
+#[test]
+fn a_wrong_hint_costs_time_only() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    let conn = write_connection(&database(folder.path())).unwrap();
+    for n in [1, 2] {
+        let new = prepare_new(new_session(id(n))).unwrap();
+        write::create(&conn, &new, &[]).unwrap().unwrap();
+    }
+    let claim = |fence| Claim { session_id: id(1), fence: Fence(fence) };
+    let write = |seq| Write {
+        prepared: prepare(id(1), append(id(1), seq, "more")).unwrap(),
+        blobs: Vec::new(),
+    };
+    for (seq, hint) in [(1, None), (2, Some(2)), (3, Some(99)), (4, Some(1))] {
+        let done = write::append(&conn, claim(1), &write(seq), hint).unwrap();
+        assert_eq!(done, Ok((Seq(seq + 1), 1)), "hint {hint:?}");
+    }
+    let fenced = write::append(&conn, claim(2), &write(5), Some(1)).unwrap();
+    assert!(matches!(fenced, Err(AppendError::Fenced { .. })), "{fenced:?}");
+    let behind = write::append(&conn, claim(1), &write(3), Some(1)).unwrap();
+    assert!(matches!(behind, Err(AppendError::Conflict { .. })), "{behind:?}");
 }

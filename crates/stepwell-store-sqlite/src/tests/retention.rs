@@ -227,7 +227,7 @@ async fn references_cost_one_row_for_each_payload_and_nothing_without() {
         let mut prepared: Prepared = prepare(id(1), append(id(1), seq, &text)).unwrap();
         let blobs = pack_all(id(1), &mut prepared).await.unwrap();
         let rows = conn.total_changes();
-        write::append(&conn, claim, &Write { prepared, blobs }).unwrap().unwrap();
+        write::append(&conn, claim, &Write { prepared, blobs }, None).unwrap().unwrap();
         assert_eq!(conn.total_changes() - rows, expected, "seq {seq}");
     }
 }

@@ -124,14 +124,22 @@ fn copy_beginning(conn: &Connection, parent: i64, last: Seq, key: i64) -> rusqli
     Err(rusqlite::Error::StatementChangedRows(copied))
 }
 
-/// Appends to a session, or refuses before anything is written.
+/// Appends to a session, or refuses before anything is written. `hint` is what may be its short name;
+/// the right one spares a look. Gives the new head and the short name.
 pub(crate) fn append(
     conn: &Connection,
     claim: Claim,
     write: &Write,
-) -> rusqlite::Result<Result<Seq, AppendError>> {
-    let Claim { session_id, fence } = claim;
+    hint: Option<i64>,
+) -> rusqlite::Result<Result<(Seq, i64), AppendError>> {
     let prepared = &write.prepared;
+    if let Some(key) = hint
+        && update_row(conn, UPDATE_STEADY, (key, claim), prepared)?
+    {
+        write_rest(conn, key, prepared, &write.blobs)?;
+        return Ok(Ok((prepared.head, key)));
+    }
+    let Claim { session_id, fence } = claim;
     let Some(found) = find(conn, session_id)? else {
         return Ok(Err(AppendError::NotFound { session_id }));
     };
@@ -143,9 +151,13 @@ pub(crate) fn append(
     if expected != actual {
         return Ok(Err(AppendError::Conflict { session_id, expected, actual }));
     }
-    update_row(conn, found, prepared)?;
+    let update =
+        if found.is_busy == is_busy(prepared.row.status) { UPDATE_STEADY } else { UPDATE_TURNED };
+    if !update_row(conn, update, (found.key, claim), prepared)? {
+        return Err(rusqlite::Error::StatementChangedRows(0));
+    }
     write_rest(conn, found.key, prepared, &write.blobs)?;
-    Ok(Ok(prepared.head))
+    Ok(Ok((prepared.head, found.key)))
 }
 
 /// The row of a session that was not there.
@@ -192,22 +204,33 @@ pub(super) fn insert_row(conn: &Connection, new: &NewRow<'_>) -> rusqlite::Resul
 
 /// `SQLite` rewrites an index entry whenever its columns are named, changed or not. So `busy` is
 /// named only when it changes, and a step of a busy session touches no index of this table.
-const UPDATE_STEADY: &str = "UPDATE sessions SET status = ?2, head = ?3, step = ?4, \
-     prompt_tokens = ?5, cached_tokens = ?6, completion_tokens = ?7, created_at = ?8, \
-     updated_at = ?9, agent = ?10, agent_version = ?11, labels = ?12, title = ?13, explain = ?14, \
-     wake_at = ?15 WHERE key = ?1";
-const UPDATE_TURNED: &str = "UPDATE sessions SET status = ?2, head = ?3, step = ?4, \
-     prompt_tokens = ?5, cached_tokens = ?6, completion_tokens = ?7, created_at = ?8, \
-     updated_at = ?9, agent = ?10, agent_version = ?11, labels = ?12, title = ?13, explain = ?14, \
-     wake_at = ?15, busy = 1 - busy WHERE key = ?1";
+macro_rules! update_row {
+    ($turn:literal, $when:literal) => {
+        concat!(
+            "UPDATE sessions SET status = ?2, head = ?3, step = ?4, prompt_tokens = ?5, \
+             cached_tokens = ?6, completion_tokens = ?7, created_at = ?8, updated_at = ?9, \
+             agent = ?10, agent_version = ?11, labels = ?12, title = ?13, explain = ?14, \
+             wake_at = ?15",
+            $turn,
+            " WHERE key = ?1 AND session_id = ?16 AND fence = ?17 AND head = ?18 AND ",
+            $when
+        )
+    };
+}
+const UPDATE_STEADY: &str = update_row!("", "busy = ?19");
+const UPDATE_TURNED: &str = update_row!(", busy = ?19", "busy <> ?19");
 
-fn update_row(conn: &Connection, found: FoundSession, prepared: &Prepared) -> rusqlite::Result<()> {
+/// Writes the row of a session with this key, fence and head if it is as busy as `update` wants it;
+/// says no if there is none, and has then changed nothing.
+fn update_row(
+    conn: &Connection,
+    update: &str,
+    (key, claim): (i64, Claim),
+    prepared: &Prepared,
+) -> rusqlite::Result<bool> {
     let row: &SessionRow = &prepared.row;
-    let is_steady = is_busy(row.status) == found.is_busy;
-    let mut statement =
-        conn.prepare_cached(if is_steady { UPDATE_STEADY } else { UPDATE_TURNED })?;
-    statement.execute(params![
-        found.key,
+    let changed = conn.prepare_cached(update)?.execute(params![
+        key,
         row.status.as_str(),
         to_sql(row.head_seq.0),
         row.step,
@@ -222,8 +245,12 @@ fn update_row(conn: &Connection, found: FoundSession, prepared: &Prepared) -> ru
         row.title,
         row.explain,
         prepared.wake_at.map(|it| to_sql(it.0)),
+        claim.session_id.to_string(),
+        to_sql(claim.fence.0),
+        to_sql(prepared.expected.0),
+        is_busy(row.status),
     ])?;
-    Ok(())
+    Ok(changed == 1)
 }
 
 /// Events, payloads and approvals of an append.

@@ -59,6 +59,13 @@ fn said_by(event: &Ev, is_cancelled: bool) -> Option<String> {
             body["agent"]["model"]["base_url"] = Value::Null;
             format!("created {body}")
         }
+        "override_applied" => {
+            let mut body = event.body.clone();
+            for name in ["parent", "seed", "workspace"] {
+                body[name] = Value::Null;
+            }
+            format!("forked {body}")
+        }
         "model_replied" => {
             let what = ["content", "reasoning", "tool_calls", "finish_reason", "usage"];
             let what = what.map(|name| event.body[name].clone());
