@@ -212,7 +212,8 @@ impl ServeSettings {
     }
 }
 
-fn toolbox() -> anyhow::Result<Toolbox> {
+/// The built-in tools.
+pub(crate) fn toolbox() -> anyhow::Result<Toolbox> {
     let mut toolbox = Toolbox::new();
     add_builtin_tools(&mut toolbox, BuiltinOptions::default())?;
     Ok(toolbox)
