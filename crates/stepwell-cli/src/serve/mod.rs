@@ -1,4 +1,4 @@
-//! The composition root: adapters and engine are put together here and nowhere else.
+//! The composition root of a server: adapters and engine are put together here and nowhere else.
 //!
 //! Order of the end: first the engine drains, while workers can still report and watchers still see
 //! the last events; then the worker of this process leaves; then the port closes; then the store.

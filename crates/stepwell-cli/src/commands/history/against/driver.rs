@@ -80,14 +80,16 @@ pub(super) async fn play(
         let driving = Box::pin(driver.drive(setting.agent));
         tokio::select! {
             biased;
-            () = stop.cancelled() => Ended::Interrupted,
-            ended = driving => ended?,
-            () = tokio::time::sleep(setting.time) => Ended::OutOfTime,
+            () = stop.cancelled() => Ok(Ended::Interrupted),
+            ended = driving => ended,
+            () = tokio::time::sleep(setting.time) => Ok(Ended::OutOfTime),
             () = &mut running => bail!("the engine ended by itself"),
         }
     };
+    // However it ended, nothing of it goes on.
     shutdown.cancel();
     running.await;
+    let ended = ended?;
     let mut outline = Outline::default();
     if let Some(session_id) = driver.session_id {
         engine.walk(session_id, &mut |event| outline.push(&event)).await?;

@@ -178,7 +178,10 @@ impl Plan {
         source: &Source,
         client: Option<&Client>,
     ) -> anyhow::Result<Option<Report>> {
-        let record = Arc::new(source.read(client).await?);
+        let record = tokio::select! {
+            record = source.read(client) => Arc::new(record?),
+            () = self.stop.cancelled() => return Ok(None),
+        };
         let setting = Setting {
             agent: self.agent(&record)?,
             model: self.model.clone(),

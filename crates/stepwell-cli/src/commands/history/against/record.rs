@@ -251,6 +251,9 @@ impl Recorder {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use stepwell_core::event::{FinishReason, ToolCall, ToolFinished, ToolRefused, Usage};
+    use stepwell_core::{ApprovalId, Seq, TimestampMs};
+
     use super::*;
 
     pub(in super::super) fn result(text: &str) -> Recorded {
@@ -265,6 +268,92 @@ pub(super) mod tests {
             recordings.add(Key::of("pay", r#"{"to":1}"#), Slot { word: word.clone(), result });
         }
         recordings
+    }
+
+    fn event(seq: u64, actor: Actor, body: impl Into<EventBody>) -> Event {
+        let (seq, time) = (Seq(seq), TimestampMs(seq));
+        Event { seq, time, cause: seq, actor, body: body.into() }
+    }
+
+    fn call(index: u32, arguments: &str) -> ToolCall {
+        ToolCall {
+            call_id: CallId { step: 1, index },
+            wire_id: format!("w{index}"),
+            name: "pay".into(),
+            arguments: Text::from(arguments),
+            problem: None,
+        }
+    }
+
+    fn decided(index: u32, decision: ApprovalDecision, arguments: Option<&str>) -> ApprovalDecided {
+        ApprovalDecided {
+            approval_id: ApprovalId(u64::from(index)),
+            call_id: CallId { step: 1, index },
+            decision,
+            reason: "so it is".into(),
+            arguments: arguments.map(|it| JsonText::parse(it).unwrap()),
+            output: None,
+        }
+    }
+
+    fn finished(index: u32, outcome: ToolOutcome, output: &str) -> ToolFinished {
+        ToolFinished {
+            call_id: CallId { step: 1, index },
+            attempt: 1,
+            outcome,
+            output: Text::from(output),
+            full_output: None,
+            late: false,
+            duration_ms: 0,
+        }
+    }
+
+    #[test]
+    fn each_call_is_found_by_what_ran_and_what_became_of_it() {
+        let (ada, worker) = (|| Actor::Person("ada".into()), || Actor::Worker("w".into()));
+        let tool_calls = (1..).zip([r#"{"to":1}"#, r#"{"to":2}"#, r#"{"to":3}"#, r#"{"to":4}"#]);
+        let reply = ModelReplied {
+            step: 1,
+            attempt: 1,
+            content: Text::default(),
+            reasoning: Text::default(),
+            tool_calls: tool_calls.map(|(index, arguments)| call(index, arguments)).collect(),
+            finish_reason: FinishReason::ToolCalls,
+            usage: Usage::default(),
+            endpoint: String::new(),
+            first_token_ms: 0,
+            duration_ms: 0,
+        };
+        let (call_id, reason) = (CallId { step: 1, index: 4 }, RefusalReason::WorkerLost);
+        let lost = ToolRefused { call_id, reason, message: "lost 3 times".into() };
+        let edited = decided(1, ApprovalDecision::ApproveForSession, Some(r#"{"to":9}"#));
+        let mut recorder = Recorder::default();
+        for event in [
+            event(1, Actor::Model("m".into()), reply),
+            event(2, ada(), edited),
+            event(3, worker(), finished(1, ToolOutcome::Ok, "paid 9")),
+            event(4, worker(), finished(2, ToolOutcome::Error, "no money")),
+            event(5, ada(), decided(3, ApprovalDecision::Failed, None)),
+            event(6, Actor::Engine, lost),
+        ] {
+            recorder.push(&event);
+        }
+        let recordings = recorder.recordings();
+        let failed = |text| Recorded { outcome: ToolOutcome::Error, output: Text::from(text) };
+        for (to, expected) in [
+            (1, None),
+            (9, Some(result("paid 9"))),
+            (2, Some(failed("no money"))),
+            (3, Some(failed("so it is"))),
+            (4, Some(failed("lost 3 times"))),
+            (5, None),
+        ] {
+            let key = Key::of("pay", &format!(r#"{{"to":{to}}}"#));
+            assert_eq!(recordings.result(&key, 0), expected.as_ref(), "to {to}");
+        }
+        let word = recordings.word(&Key::of("pay", r#"{"to":1}"#), 0);
+        let edited = JsonText::parse(r#"{"to":9}"#).unwrap();
+        assert_eq!(word, Some(&Word::Approved { arguments: Some(edited), by: ada() }));
     }
 
     #[test]
