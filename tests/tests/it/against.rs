@@ -287,7 +287,10 @@ async fn what_cannot_be_run_says_why() -> Result<()> {
     ensure!(run["error"].as_str().is_some_and(|it| it.contains("--timeout")), "{run}");
 
     let wrong = stage.write("wrong.toml", "name = \"x\"\ntools = [\"nothing\"]\n")?;
+    let keyed = agent_with(&TOOLS, "[model]\napi_key_env = \"SECRET\"\n");
+    let keyed = stage.write("keyed.toml", &keyed)?;
     for (words, code, told) in [
+        (&["replay", &id, "--against", &keyed][..], 1, "is not sent one"),
         (&["replay", &id, "--against", &wrong][..], 1, "nothing"),
         (&["replay", &id, "--against", "/nowhere.toml"], 1, "cannot open /nowhere.toml"),
         (&["replay", "none.stepwell", "--against", &agent], 1, "cannot open none.stepwell"),

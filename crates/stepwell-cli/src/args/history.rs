@@ -67,16 +67,16 @@ pub(crate) struct ReplayArgs {
     #[arg(long, conflicts_with = "what")]
     pub(crate) all: bool,
     /// Only with this status; may be given more than once, or with commas
-    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', requires = "all", value_parser = PossibleValuesParser::new(status_names()))]
+    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', conflicts_with = "what", value_parser = PossibleValuesParser::new(status_names()))]
     pub(crate) statuses: Vec<String>,
     /// Only of this agent
-    #[arg(long, value_name = "NAME", requires = "all", add = ArgValueCompleter::new(complete::agents))]
+    #[arg(long, value_name = "NAME", conflicts_with = "what", add = ArgValueCompleter::new(complete::agents))]
     pub(crate) agent: Option<String>,
     /// Only with this label; may be given more than once
-    #[arg(long = "label", value_name = "KEY=VALUE", requires = "all", value_parser = label)]
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "what", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,
     /// At most so many, those that were updated last first
-    #[arg(long, short = 'n', value_name = "N", requires = "all", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "what", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     #[command(flatten)]
     pub(crate) against: AgainstArgs,

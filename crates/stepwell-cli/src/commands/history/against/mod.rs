@@ -49,6 +49,9 @@ pub(super) use source::request;
 /// How long one session may take when nothing is said.
 const SESSION_TIME: Duration = Duration::from_secs(30 * 60);
 
+/// Stands for the recorded address until it is known that nothing else names one.
+const RECORDED_ADDRESS: &str = "http://recorded.invalid";
+
 /// What all runs share.
 struct Plan {
     /// Name of the definition's file, for messages.
@@ -202,15 +205,15 @@ impl Plan {
         let model = &record.agent.model;
         defaults.name.get_or_insert_with(|| model.name.clone());
         if defaults.base_url.is_none() {
-            defaults.base_url = Some(model.base_url.clone());
-            // A file from elsewhere must not say which key is sent to which address.
+            defaults.base_url = Some(RECORDED_ADDRESS.to_owned());
             defaults.api_key_env = None;
         }
-        agent_file::read(&self.definition, &catalogue, &defaults).map_err(|error| {
+        let agent = agent_file::read(&self.definition, &catalogue, &defaults).map_err(|error| {
             let problem = error.to_string();
             let shown = view::source::annotate(&self.file, &self.definition, &problem, self.paint);
             anyhow::Error::msg(shown)
-        })
+        })?;
+        at_recorded_address(agent, &model.base_url)
     }
 
     fn otherwise(&self, record: &Record) -> anyhow::Result<Otherwise> {
@@ -223,4 +226,20 @@ impl Plan {
             (ToolsMode::Recorded, _) | (ToolsMode::Live, None) => Otherwise::Tell,
         })
     }
+}
+
+/// Puts the recorded address where nothing else names one. No key goes there: a file from elsewhere
+/// must not say where a key is sent.
+fn at_recorded_address(mut agent: Agent, recorded: &str) -> anyhow::Result<Agent> {
+    if agent.model.base_url != RECORDED_ADDRESS {
+        return Ok(agent);
+    }
+    if let Some(key) = &agent.model.api_key_env {
+        bail!(
+            "the definition names a key (api_key_env = \"{key}\") and no address, and the recorded \
+             address {recorded} is not sent one: write base_url into [model], or give --model-url"
+        );
+    }
+    recorded.clone_into(&mut agent.model.base_url);
+    Ok(agent)
 }
