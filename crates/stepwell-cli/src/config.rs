@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::{Deserialize, Deserializer, de};
+use stepwell_server::agent_file::ModelDefaults;
 
 use crate::args::parse::{address, host_names};
-use crate::args::{DoctorArgs, LISTEN_DEFAULT, LimitArgs, SERVER_DEFAULT, ServeArgs, WorkerArgs};
+use crate::args::{
+    AgainstArgs, DoctorArgs, LISTEN_DEFAULT, LimitArgs, SERVER_DEFAULT, ServeArgs, WorkerArgs,
+};
 use crate::exit::UsageError;
 use crate::out::Paint;
 use crate::view;
@@ -256,6 +259,18 @@ impl Config {
             allow_network_file_system: args.allow_network_file_system,
             limits: self.limits(&args.limits)?,
         })
+    }
+
+    /// What agents that name no model are given.
+    pub(crate) fn model_defaults(&self, args: &AgainstArgs) -> ModelDefaults {
+        let chosen = |given: &Option<String>, filed: &Option<String>| {
+            given.clone().filter(|it| !it.is_empty()).or_else(|| filed.clone())
+        };
+        ModelDefaults {
+            name: chosen(&args.model, &self.file.model),
+            base_url: chosen(&args.model_url, &self.file.model_url),
+            api_key_env: chosen(&args.api_key_env, &self.file.api_key_env),
+        }
     }
 
     /// Settings of `worker`, for the server that the global arguments name.

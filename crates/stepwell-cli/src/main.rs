@@ -1,7 +1,7 @@
 //! The `stepwell` binary: reads the command line and hands over.
 //!
-//! Only here adapters and engine are put together (`serve`); every other command is a client of the
-//! gRPC API.
+//! Only here adapters and engine are put together (`serve`, and in memory `replay --against`); every
+//! other command is a client of the gRPC API.
 
 mod args;
 mod client;

@@ -201,6 +201,17 @@ pub struct Difference {
     pub b: Option<String>,
 }
 
+/// What differs when a model was sent other bytes and did the same nevertheless.
+const REQUEST: &str = "the request (by its digest)";
+
+impl Difference {
+    /// The model did something else, or was told something else. Not: what the sessions were given at
+    /// their beginning, and requests of which only the bytes differ.
+    pub fn is_divergence(&self) -> bool {
+        self.step > 0 && self.what != REQUEST
+    }
+}
+
 /// Every difference of two sessions, by step. What follows from another difference in the same step
 /// (the digest of the request, tokens) is left out.
 pub fn compare(a: &Outline, b: &Outline) -> Vec<Difference> {
@@ -223,8 +234,8 @@ pub fn compare(a: &Outline, b: &Outline) -> Vec<Difference> {
     }
     let ending = |it: &Outline| match it.outcome {
         None => "open".to_string(),
-        Some(outcome) if it.reason.is_empty() => format!("{outcome:?}").to_lowercase(),
-        Some(outcome) => format!("{}: {}", format!("{outcome:?}").to_lowercase(), it.reason),
+        Some(outcome) if it.reason.is_empty() => outcome.as_str().to_string(),
+        Some(outcome) => format!("{}: {}", outcome.as_str(), it.reason),
     };
     let (ours, theirs) = (ending(a), ending(b));
     found.check(steps, "the end", Some(&ours), Some(&theirs));
@@ -276,7 +287,7 @@ fn compare_step(step: u32, a: &StepOutline, b: &StepOutline, found: &mut Found) 
     }
     if found.0.len() == before && a.prompt_digest != b.prompt_digest {
         let shown = |it: &StepOutline| Some(it.prompt_digest.clone());
-        found.add(step, "the request (by its digest)", shown(a), shown(b));
+        found.add(step, REQUEST, shown(a), shown(b));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::event::{
     ModelReplied, OverrideApplied, PauseRequested, ResumeRequested, SessionCreated, TimerFired,
     ToolDispatched, ToolFinished, ToolLost,
 };
+use crate::explain::explain;
 use crate::follow::next_decision;
 use crate::ids::{ApprovalId, CallId, Seq, TimestampMs};
 use crate::json::JsonText;
@@ -143,6 +144,7 @@ pub(crate) const DECISIONS_MAX: usize = 65_536;
 /// # Errors
 /// [`Reject`] if the input is not legal now; nothing changed.
 pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<Decision, Reject> {
+    let is_step = matches!(input, Input::Resume { once: true, .. });
     let mut draft = Draft { state: state.clone(), events: Vec::new(), cause: Seq(0), now };
     for (body, by) in accept(state, input, now)? {
         draft.cause = draft.state.head.next();
@@ -150,6 +152,9 @@ pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<De
     }
     if !draft.events.is_empty() {
         draft.follow()?;
+    }
+    if is_step && draft.events.len() == 1 {
+        return Err(Reject::NothingToStep { why: explain(state) });
     }
     let mut before = pending(state);
     before.sort_unstable();

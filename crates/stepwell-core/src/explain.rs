@@ -24,7 +24,12 @@ pub fn explain(state: &SessionState) -> String {
         }
         Phase::Backoff { attempt } => backoff(state, attempt),
         Phase::Acting => acting(state),
-        Phase::Listening => "waits for a message: stepwell send".to_string(),
+        Phase::Listening if state.agent().is_some_and(|agent| agent.interactive) => {
+            "waits for a message: stepwell send".to_string()
+        }
+        Phase::Listening => {
+            "the model gave its answer, and the session is about to end".to_string()
+        }
         Phase::Finished { .. } => String::new(),
     };
     match &state.paused {
@@ -66,10 +71,10 @@ fn finished(state: &SessionState, outcome: Outcome, limit: Option<LimitKind>) ->
 }
 
 fn backoff(state: &SessionState, attempt: u32) -> String {
-    let cause = match &state.model_failure {
-        Some(failure) => format!("{}: {}", failure.endpoint, failure.message),
-        None => "the model could not be asked".to_string(),
+    let Some(failure) = &state.model_failure else {
+        return format!("the model is about to be asked, step {}{}", state.step, nth(attempt));
     };
+    let cause = format!("{}: {}", failure.endpoint, failure.message);
     match state.timers.get(&Timer::ModelRetry) {
         Some(due_at) => {
             format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc())
@@ -112,11 +117,12 @@ fn acting(state: &SessionState) -> String {
             Some(due_at) => format!("sleeps until {} (call {call_id})", due_at.to_utc()),
             None => format!("sleeps (call {call_id})"),
         },
-        CallStatus::Proposed
-        | CallStatus::Approved
-        | CallStatus::TurnedDown { .. }
-        | CallStatus::Lost { .. }
-        | CallStatus::Settled { .. } => format!("{what} is about to be decided"),
+        CallStatus::Approved => format!("{what} is allowed and about to run"),
+        CallStatus::TurnedDown { .. } => format!("{what} is turned down; the model is told next"),
+        CallStatus::Lost { .. } => format!("{what} was lost, and what follows is decided next"),
+        CallStatus::Proposed | CallStatus::Settled { .. } => {
+            format!("{what} is about to be decided")
+        }
     }
 }
 

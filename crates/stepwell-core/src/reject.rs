@@ -58,6 +58,12 @@ pub enum Reject {
     /// A single step of a session that runs by itself.
     #[error("the session is not paused: pause it, then step through it")]
     NotPaused,
+    /// A single step of a session in which nothing may begin now.
+    #[error("there is nothing to do now: {why}")]
+    NothingToStep {
+        /// Why the session is where it is.
+        why: String,
+    },
     /// No such approval.
     #[error("the session has no approval {approval_id}")]
     UnknownApproval {

@@ -6,6 +6,7 @@ use stepwell_core::state::STATE_VERSION;
 use stepwell_core::{Seq, SessionId, SessionState, apply};
 use stepwell_ports::{Store, StoreError, StoredEvent};
 
+use crate::engine::Engine;
 use crate::error::EngineError;
 
 /// Events of one read.
@@ -13,6 +14,20 @@ const PAGE_EVENTS: usize = 1_000;
 
 /// A state is cached when this many events came after the last cached one …
 const SNAPSHOT_EVENTS_MIN: u64 = 512;
+
+impl Engine {
+    /// Shows every event of a session, whole. O(history) time, a page of memory.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], [`EngineError::Quarantined`], [`EngineError::Store`].
+    pub async fn walk(
+        &self,
+        session_id: SessionId,
+        show: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), EngineError> {
+        walk(&*self.inner.ports.store, session_id, show).await
+    }
+}
 
 /// Folds everything that the store has of a session.
 pub(crate) async fn load(

@@ -88,6 +88,7 @@ fn rejected(session_id: SessionId, reject: &Reject) -> Status {
         | Reject::WrongAnswer { .. }
         | Reject::CannotFork { .. }
         | Reject::NotPaused
+        | Reject::NothingToStep { .. }
         | Reject::ActionChanged { .. }
         | Reject::Forbidden { .. } => Status::failed_precondition(with(String::new())),
         Reject::Internal(_) | Reject::Endless => {

@@ -49,6 +49,17 @@ pub(crate) fn create(folder: &Path) -> Result<(), OpenError> {
     builder.create(folder).map_err(|error| OpenError::folder(folder, &error))
 }
 
+/// Makes a file for its owner only, if there is none: a database has the rights of the file that it
+/// finds, and gives them to its log. When that fails, opening it says why.
+pub(crate) fn make_private(file: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // It is there already, or the database cannot be made either.
+    let _ = options.open(file);
+}
+
 /// Number of the file system of a path that exists.
 #[cfg(target_os = "linux")]
 pub(crate) fn file_system(path: &Path) -> io::Result<u32> {

@@ -139,6 +139,7 @@ pub(crate) fn write_connection(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    crate::folder::make_private(file);
     let conn = Connection::open_with_flags(file, flags)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     conn.pragma_update(None, "busy_timeout", BUSY_TIMEOUT_MS)?;

@@ -1,6 +1,7 @@
 //! Black-box tests: they start the real binary, kill it, and look at what it left.
 #![cfg(test)]
 
+mod against;
 mod approvals;
 mod archive;
 mod cli;

@@ -1,9 +1,11 @@
 //! Arguments of the commands that travel in time.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{Actor, SessionArg};
+use super::parse::{label, status_names};
+use super::{Actor, AgainstArgs, SessionArg};
 use crate::complete;
 
 /// Arguments of `show`.
@@ -44,10 +46,16 @@ pub(crate) struct PromptArgs {
 Feeds the recorded inputs through the rules of this release and compares every decision; nothing is
 asked, run or written. Exit code 0: the same; 3: diverged, with the first event and both sides.
 
+With --against the recorded task is run anew with another agent, in this process: the model is asked,
+tools give what they gave then. Exit code 0: every run came to an end; 1: one did not.
+Neither the server nor the recorded session is written to.
+
 Examples:
   stepwell replay 01J
   stepwell replay --all
-  stepwell replay incident.stepwell --until 120")]
+  stepwell replay incident.stepwell --until 120
+  stepwell replay 01J --against coder.toml --diff
+  stepwell replay --all --label suite=nightly --against coder.toml --json")]
 pub(crate) struct ReplayArgs {
     /// Sessions by id, or exported files
     #[arg(value_name = "ID|FILE", required_unless_present = "all", add = ArgValueCompleter::new(complete::sessions))]
@@ -55,9 +63,23 @@ pub(crate) struct ReplayArgs {
     /// Only the events up to this one
     #[arg(long, value_name = "SEQ")]
     pub(crate) until: Option<u64>,
-    /// Every session of the server
+    /// Every session of the server, or those that the filters leave
     #[arg(long, conflicts_with = "what")]
     pub(crate) all: bool,
+    /// Only with this status; may be given more than once, or with commas
+    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',', conflicts_with = "what", value_parser = PossibleValuesParser::new(status_names()))]
+    pub(crate) statuses: Vec<String>,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME", conflicts_with = "what", add = ArgValueCompleter::new(complete::agents))]
+    pub(crate) agent: Option<String>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "what", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// At most so many, those that were updated last first
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "what", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) against: AgainstArgs,
 }
 
 /// Arguments of `fork`.

@@ -3,6 +3,7 @@
 //! Invariant: only what was asked for. Defaults that a config file can set are filled in by
 //! [`crate::config`], so that flag, environment and file have one order everywhere.
 
+mod against;
 mod archive;
 mod history;
 mod manage;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use against::*;
 pub(crate) use archive::*;
 pub(crate) use history::*;
 pub(crate) use manage::*;
@@ -130,7 +132,7 @@ pub(crate) enum Command {
     Otlp(OtlpArgs),
     /// Print the exact request to the model of a step
     Prompt(PromptArgs),
-    /// Check that today's rules come to the recorded decisions; no IO happens
+    /// Check that today's rules come to the recorded decisions, or run them against another agent
     Replay(ReplayArgs),
     /// Start a session that begins as another did and goes on otherwise
     Fork(ForkArgs),
@@ -219,6 +221,9 @@ mod tests {
             "stepwell prompt 01J --diff 1 2",
             "stepwell replay 01J x.stepwell --until 9",
             "stepwell replay --all",
+            "stepwell replay --all --status failed --agent a --label k=v --limit 3",
+            "stepwell replay 01J x.stepwell --against a.toml --diff --timeout 5m --jobs 2",
+            "stepwell replay 01J --against a.toml --tools live --workspaces w",
             "stepwell fork 01J --at 9 --result 3.1=ok --message m --model m --dry-run",
             "stepwell diff 01J 01K --whole",
             "stepwell events 01J --after 3 --whole",
@@ -293,6 +298,11 @@ mod tests {
             ("stepwell prune", ErrorKind::MissingRequiredArgument),
             ("stepwell prune --older-than 30", ErrorKind::ValueValidation),
             ("stepwell prune --older-than 30d --status thinking", ErrorKind::InvalidValue),
+            ("stepwell replay 01J --limit 3", ErrorKind::ArgumentConflict),
+            ("stepwell replay --limit 3", ErrorKind::MissingRequiredArgument),
+            ("stepwell replay 01J --diff", ErrorKind::MissingRequiredArgument),
+            ("stepwell replay 01J --against a --until 3", ErrorKind::ArgumentConflict),
+            ("stepwell replay 01J --against a --tools some", ErrorKind::InvalidValue),
             ("stepwell import", ErrorKind::MissingRequiredArgument),
             ("stepwell verify", ErrorKind::MissingRequiredArgument),
         ] {

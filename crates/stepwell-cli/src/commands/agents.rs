@@ -168,7 +168,7 @@ fn tool_of_wire(tool: &Tool) -> Option<ToolSpec> {
 }
 
 /// The tools that every worker has.
-fn builtin_tools() -> Vec<ToolSpec> {
+pub(super) fn builtin_tools() -> Vec<ToolSpec> {
     let mut toolbox = Toolbox::new();
     if add_builtin_tools(&mut toolbox, BuiltinOptions::default()).is_err() {
         return Vec::new();

@@ -10,10 +10,12 @@ use stepwell_proto::v1::{ListSessionsRequest, Session};
 use super::lists::Pages;
 use super::stored::{head_hash, id_of};
 use super::target::{Target, reader_gone};
+use super::verify::is_damaged;
 use super::{Context, expected, get_session};
 use crate::args::AnchorArgs;
 use crate::client::Client;
 use crate::exit::Exit;
+use crate::out::Out;
 use crate::progress::Spinner;
 use crate::view;
 
@@ -36,6 +38,8 @@ pub(super) async fn run(context: &Context, args: AnchorArgs) -> anyhow::Result<E
         target: Target::open(&args.output, true)?,
         spinner: Spinner::new(context.out),
         seen: HashSet::new(),
+        out: context.out,
+        is_whole: true,
     };
     let writing = async {
         if args.ids.is_empty() {
@@ -45,12 +49,13 @@ pub(super) async fn run(context: &Context, args: AnchorArgs) -> anyhow::Result<E
             let response = get_session(&client, id).await?;
             anchors.write(expected(response.session.as_ref(), "session")?).await?;
         }
-        let Anchors { target, mut spinner, .. } = anchors;
+        let Anchors { target, mut spinner, is_whole, .. } = anchors;
         spinner.hide();
-        target.finish().map_err(reader_gone)
+        target.finish().map_err(reader_gone)?;
+        anyhow::Ok(if is_whole { Exit::Ok } else { Exit::Error })
     };
     tokio::select! {
-        written = writing => written.map(|()| Exit::Ok),
+        written = writing => written,
         _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
@@ -61,6 +66,9 @@ struct Anchors<'a> {
     spinner: Spinner,
     /// A session that moves while pages are read may be listed twice.
     seen: HashSet<SessionId>,
+    out: Out,
+    /// No session had to be left out.
+    is_whole: bool,
 }
 
 impl Anchors<'_> {
@@ -80,7 +88,16 @@ impl Anchors<'_> {
             return Ok(());
         }
         let events = session.head_seq;
-        let head_hash = head_hash(self.client, session_id, events).await?;
+        let head_hash = match head_hash(self.client, session_id, events).await {
+            Ok(hash) => hash,
+            Err(error) if is_damaged(&error) => {
+                self.spinner.hide();
+                self.out.remark(&format!("left out: {error:#}"));
+                self.is_whole = false;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let line = view::json::to_line(&Anchor { session_id, events, head_hash })?;
         writeln!(self.target, "{line}").map_err(|error| reader_gone(error.into()))?;
         let count = self.seen.len();

@@ -179,6 +179,8 @@ async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> 
         return Ok(finding(Verdict::Shortened, events, detail));
     }
     let (verdict, detail) = match head_hash(client, *session_id, *anchored).await {
+        // What the server itself finds damaged; the others are still looked at.
+        Err(error) if is_damaged(&error) => (Verdict::Damaged, format!("{error:#}")),
         // A history with a gap is another one; a server that does not answer is no verdict.
         Err(error) if error.is::<Refusal>() => return Err(error),
         Err(error) => (Verdict::Rewritten, format!("{error:#}")),
@@ -186,6 +188,11 @@ async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> 
         Ok(_) => rewritten(*anchored),
     };
     Ok(finding(verdict, events, detail))
+}
+
+/// Whether the server says that what it stored cannot be read.
+pub(super) fn is_damaged(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|refusal: &Refusal| refusal.code == Code::DataLoss)
 }
 
 /// The history is the anchored one, as far as that goes.

@@ -1,4 +1,4 @@
-//! The composition root: adapters and engine are put together here and nowhere else.
+//! The composition root of a server: adapters and engine are put together here and nowhere else.
 //!
 //! Order of the end: first the engine drains, while workers can still report and watchers still see
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
@@ -35,6 +35,10 @@ pub(crate) use signals::Signals;
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
 /// it is told to.
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
+
+/// How often, and how long apart, a port in use is tried again.
+const PORT_TRIES: u32 = 10;
+const PORT_WAIT: Duration = Duration::from_millis(100);
 
 /// Runs a server until it is told to end.
 pub(crate) async fn run(mut settings: ServeSettings) -> anyhow::Result<()> {
@@ -171,8 +175,20 @@ fn default_worker_name() -> String {
     format!("{clean}-{}", std::process::id())
 }
 
+/// A process that was killed a moment ago, or a child of it, may still hold the port.
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..PORT_TRIES {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+        tokio::time::sleep(PORT_WAIT).await;
+    }
+    TcpListener::bind(address).await
+}
+
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+    bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => anyhow::anyhow!(
             "{address} is in use by another program: stop that one, or choose another address \
              with --listen (port 0 takes a free one)"
@@ -191,10 +207,12 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
         opened_at: SystemClock.now(),
         allow_network_file_system: settings.allow_network_file_system,
     };
+    // First, because it makes its folder for its owner only.
+    let store = SqliteStore::open(&settings.data, &options).map_err(start::not_opened)?;
     std::fs::create_dir_all(&settings.workspaces).with_context(|| {
         format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
     })?;
-    Ok(Arc::new(SqliteStore::open(&settings.data, &options).map_err(start::not_opened)?))
+    Ok(Arc::new(store))
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {
@@ -212,7 +230,8 @@ impl ServeSettings {
     }
 }
 
-fn toolbox() -> anyhow::Result<Toolbox> {
+/// The built-in tools.
+pub(crate) fn toolbox() -> anyhow::Result<Toolbox> {
     let mut toolbox = Toolbox::new();
     add_builtin_tools(&mut toolbox, BuiltinOptions::default())?;
     Ok(toolbox)

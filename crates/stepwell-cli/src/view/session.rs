@@ -1,7 +1,7 @@
 //! Sessions: the list and the page of one.
 
 use jiff::tz::TimeZone;
-use stepwell_proto::v1::{GetSessionResponse, OpenCall, Session, SessionStatus};
+use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_middle, render};
 use super::visible::{Care, block, brief};
@@ -96,7 +96,11 @@ pub(crate) fn line(session: &Session, paint: Paint) -> String {
 /// What a person can do to move it on, one way a line; empty when nothing is needed.
 pub(crate) fn next_commands(session: &Session, response: &GetSessionResponse) -> Vec<String> {
     let id = brief(&session.session_id);
-    if let Some(approval) = response.open_approvals.first() {
+    // The one that the sentence is about: that of the earliest call.
+    let number = |it: &Approval| -> Vec<u64> {
+        it.call_id.split('.').map(|part| part.parse().unwrap_or(u64::MAX)).collect()
+    };
+    if let Some(approval) = response.open_approvals.iter().min_by_key(|it| number(it)) {
         return approval::next_commands(approval);
     }
     match session.status() {

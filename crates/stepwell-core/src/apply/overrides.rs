@@ -31,6 +31,11 @@ pub(super) fn override_applied(
     for edit in &it.edits {
         apply_edit(&mut forked, edit)?;
     }
+    if let Phase::Thinking { attempt } = forked.phase {
+        // It was the parent that asked, perhaps another model with another prompt.
+        forked.phase = Phase::Backoff { attempt: attempt.saturating_add(1) };
+        forked.model_failure = None;
+    }
     *state = forked;
     Ok(())
 }

@@ -297,6 +297,18 @@ pub enum Outcome {
     LimitReached,
 }
 
+impl Outcome {
+    /// The stored name, for example `limit_reached`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::LimitReached => "limit_reached",
+        }
+    }
+}
+
 /// Which limit ended a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stepwell_core::event::{Edit, EventBody, Timer, ToolOutcome};
-use stepwell_core::{Command, Event, JsonText, Reject, Status, Text};
+use stepwell_core::{Command, Event, Input, JsonText, Reject, Status, Text};
 
 use crate::world::{World, agent, fork, id, reply, wants};
 
@@ -14,13 +14,35 @@ fn result(text: &str) -> Edit {
 
 #[test]
 fn a_fork_owes_what_its_parent_owed_at_that_moment() {
-    let mut world = World::new();
+    let mut world = World::acting(&[("find", "{}")]);
     let pending = world.pending();
     assert_eq!(world.when(fork(&world.state, Vec::new())), ["override_applied"]);
     assert_eq!(world.pending(), pending);
     assert_eq!(world.state.forked_from.unwrap().seq.next(), world.state.head);
     let origin = world.state.origin.as_ref().unwrap();
     assert_eq!((origin.workspace.as_str(), origin.seed.as_str()), ("theirs", "fork"));
+}
+
+/// It was the parent that asked, so the log must say what this session asks, and of whom.
+#[test]
+fn a_request_that_was_open_is_made_anew() {
+    let mut world = World::new();
+    let digest = world.state.prompt.digest();
+    let mut other = agent();
+    other.instructions = "You carry boxes.".into();
+    let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+    fork.agent = Some(Arc::new(other));
+    let events = world.when(Input::Fork { fork: fork.clone(), by: by.clone() });
+    assert_eq!(events, ["override_applied", "model_requested"]);
+    let EventBody::ModelRequested(asked) = world.last() else { panic!() };
+    assert_eq!((asked.step, asked.attempt), (1, 2));
+    assert_ne!(asked.prompt_digest, digest);
+
+    let mut held = World::new();
+    fork.paused = true;
+    assert_eq!(held.when(Input::Fork { fork, by }), ["override_applied"]);
+    assert_eq!((held.status(), held.pending()), (Status::Paused, vec![]), "held means held");
+    assert_eq!(held.when(crate::world::resume()), ["resume_requested", "model_requested"]);
 }
 
 /// What a worker had of the parent is started here anew, by the rules.

@@ -179,10 +179,11 @@ fn a_single_step_lets_exactly_one_thing_through() {
 }
 
 #[test]
-fn what_a_step_did_not_use_is_gone() {
+fn a_step_with_nothing_to_do_says_what_is_waited_for() {
     let mut world = World::acting(&[("ship", "{}")]);
     world.when(pause());
-    assert_eq!(world.when(step()), ["resume_requested"]);
+    let Reject::NothingToStep { why } = world.refused(step()) else { panic!() };
+    assert!(why.contains("waits for approval"), "{why}");
     assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided"]);
     assert_eq!(world.status(), Status::Paused);
     assert_eq!(world.when(step()), ["resume_requested", "tool_scheduled"]);

@@ -300,6 +300,9 @@ impl Sessions {
             Err(EngineError::Quarantined { reason, .. }) => {
                 if !info.row.status.is_final() {
                     info.row.explain = format!("its history cannot be read: {reason}");
+                    // Nothing else can become of it; whoever gives it an input stores that.
+                    info.row.status = stepwell_core::Status::Quarantined;
+                    answer.open_approvals.clear();
                 }
             }
             Err(error) => return Err(status::engine(session_id, error)),

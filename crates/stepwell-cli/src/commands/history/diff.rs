@@ -15,8 +15,9 @@ use crate::view::visible::{Care, block, brief};
 /// Longest text of one side, in characters, unless whole texts were asked for.
 const TEXT_CHARS_MAX: usize = 300;
 
+/// One difference in JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     step: u32,
     what: &'a str,
     a: Option<&'a str>,
@@ -30,23 +31,42 @@ pub(in crate::commands) async fn run(context: &Context, args: DiffArgs) -> anyho
     let differences = compare(&a, &b);
     let out = context.out;
     if out.is_json {
-        for it in &differences {
-            let (a, b) = (it.a.as_deref(), it.b.as_deref());
-            out.json(&Line { step: it.step, what: &it.what, a, b })?;
+        for line in lines(&differences) {
+            out.json(&line)?;
         }
         return Ok(Exit::Ok);
     }
-    let paint = out.paint;
-    out.line(&format!("a  {}  {}", paint.strong(brief(&id_a)), sum(&a)))?;
-    out.line(&format!("b  {}  {}", paint.strong(brief(&id_b)), sum(&b)))?;
+    print(out, [(&id_a, &a), (&id_b, &b)], &differences, args.whole)?;
+    Ok(Exit::Ok)
+}
+
+/// The differences as JSON has them.
+pub(super) fn lines(differences: &[Difference]) -> impl Iterator<Item = Line<'_>> {
+    differences.iter().map(|it| Line {
+        step: it.step,
+        what: &it.what,
+        a: it.a.as_deref(),
+        b: it.b.as_deref(),
+    })
+}
+
+/// Both sides and their differences, for people.
+pub(super) fn print(
+    out: Out,
+    sides: [(&str, &Outline); 2],
+    differences: &[Difference],
+    whole: bool,
+) -> anyhow::Result<()> {
+    for (letter, (id, outline)) in ["a", "b"].into_iter().zip(sides) {
+        out.line(&format!("{letter}  {}  {}", out.paint.strong(brief(id)), sum(outline)))?;
+    }
     let Some(first) = differences.first() else {
-        return out.line("the same in every step").map(|()| Exit::Ok);
+        return out.line("the same in every step");
     };
     let place =
         if first.step == 0 { "the beginning".to_owned() } else { format!("step {}", first.step) };
     out.line(&format!("first difference: {place}, {}", first.what))?;
-    differences.iter().try_for_each(|it| show(out, it, args.whole))?;
-    Ok(Exit::Ok)
+    differences.iter().try_for_each(|it| show(out, it, whole))
 }
 
 async fn outline(client: &Client, id: &str) -> anyhow::Result<(String, Outline)> {
@@ -63,7 +83,7 @@ async fn outline(client: &Client, id: &str) -> anyhow::Result<(String, Outline)>
 }
 
 fn sum(it: &Outline) -> String {
-    let outcome = it.outcome.map_or("open".to_owned(), |it| format!("{it:?}").to_lowercase());
+    let outcome = it.outcome.map_or("open", stepwell_core::event::Outcome::as_str);
     let usage = &it.usage;
     format!(
         "{} steps, {} tokens in ({} cached), {} out, {outcome}",

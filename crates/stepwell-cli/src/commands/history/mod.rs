@@ -1,5 +1,6 @@
 //! Time travel: past moments, exact prompts, replay, forks, comparison.
 
+mod against;
 mod diff;
 mod explain;
 mod fork;

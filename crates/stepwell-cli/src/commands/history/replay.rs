@@ -8,9 +8,8 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use stepwell_archive::{Limits, Reader};
 use stepwell_core::replay::{Divergence, Replay};
-use stepwell_proto::v1::ListSessionsRequest;
 
-use super::core_event;
+use super::{against, core_event};
 use crate::args::ReplayArgs;
 use crate::client::Client;
 use crate::commands::events::Pages;
@@ -50,10 +49,14 @@ struct Sum {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> anyhow::Result<Exit> {
+    if let Some(file) = &args.against.against {
+        return Box::pin(against::run(context, &args, file)).await;
+    }
     let mut sum = Sum::default();
     if args.all {
         let client = context.client().await?;
-        let mut pages = SessionPages::new(&client, ListSessionsRequest::default(), u32::MAX);
+        let limit = args.limit.unwrap_or(u32::MAX);
+        let mut pages = SessionPages::new(&client, against::request(&args), limit);
         let mut spinner = Spinner::new(context.out);
         while let Some(page) = pages.next().await? {
             for session in page {
@@ -118,7 +121,7 @@ impl Sum {
 }
 
 /// A session's id has no dot and no slash.
-fn is_file(what: &str) -> bool {
+pub(super) fn is_file(what: &str) -> bool {
     what.contains(['.', '/'])
 }
 

@@ -1,0 +1,268 @@
+//! What a run came to beside its record: a row of the table, a line of JSON.
+
+use serde::Serialize;
+use stepwell_core::compare::{Difference, Outline, compare};
+use stepwell_core::event::{Outcome, Usage};
+
+use super::super::diff::{self, Line};
+use super::driver::{Ended, Played};
+use super::ledger::Counts;
+use super::record::Record;
+use crate::out::{Out, Tone};
+use crate::view::table::{Cell, Column, Fit, render};
+use crate::view::visible::brief;
+use crate::view::when::number;
+
+/// Longest text of one side of a divergence in the table, in characters.
+const SIDE_CHARS_MAX: usize = 48;
+
+/// Columns that the last column of the table keeps on a narrow terminal.
+const WORDS_COLUMNS_MIN: usize = 24;
+
+/// Outcome of a run that could not begin or broke off.
+const ERROR: &str = "error";
+
+/// One run.
+pub(super) struct Report {
+    session_id: String,
+    /// What is to be said about it, and whether it is an error.
+    problem: Option<String>,
+    sides: Option<Sides>,
+}
+
+/// Both sides of a run that took place.
+struct Sides {
+    recorded: Outline,
+    now: Outline,
+    outcome_now: &'static str,
+    reason: String,
+    counts: Counts,
+    differences: Vec<Difference>,
+    is_redacted: bool,
+}
+
+impl Report {
+    /// Of one that took place.
+    pub(super) fn of(record: &Record, played: Played) -> Self {
+        let Played { outline, counts, ended } = played;
+        let (outcome_now, reason, problem) = match ended {
+            Ended::LeftTheRecord(place) => ("left_the_record", place, None),
+            Ended::OutOfTime => {
+                let problem = "it did not end in its time: give it more with --timeout";
+                ("timed_out", problem.to_owned(), Some(problem.to_owned()))
+            }
+            Ended::ByItself | Ended::WaitsForMessage | Ended::Interrupted => {
+                (outcome_name(outline.outcome), outline.reason.clone(), None)
+            }
+        };
+        let differences = compare(&record.outline, &outline);
+        let sides = Sides {
+            recorded: record.outline.clone(),
+            now: outline,
+            outcome_now,
+            reason,
+            counts,
+            differences,
+            is_redacted: record.is_redacted,
+        };
+        Self { session_id: record.session_id.clone(), problem, sides: Some(sides) }
+    }
+
+    /// Of one that did not.
+    pub(super) fn of_error(name: String, error: &anyhow::Error) -> Self {
+        Self { session_id: name, problem: Some(format!("{error:#}")), sides: None }
+    }
+
+    /// It did not come to an end.
+    pub(super) fn is_failed(&self) -> bool {
+        self.problem.is_some()
+    }
+
+    /// The model did something else than recorded.
+    pub(super) fn is_diverged(&self) -> bool {
+        self.sides.as_ref().is_some_and(|it| it.divergence().is_some())
+    }
+
+    /// One line of JSON.
+    pub(super) fn print_json(&self, out: Out, with_differences: bool) -> anyhow::Result<()> {
+        out.json(&self.json(with_differences))
+    }
+
+    /// Both sides and their differences, as `stepwell diff` shows them.
+    pub(super) fn print_differences(&self, out: Out) -> anyhow::Result<()> {
+        let Some(sides) = &self.sides else { return Ok(()) };
+        let now = format!("{} with this agent", self.session_id);
+        let pair = [(self.session_id.as_str(), &sides.recorded), (now.as_str(), &sides.now)];
+        out.line("")?;
+        diff::print(out, pair, &sides.differences, false)
+    }
+
+    fn json(&self, with_differences: bool) -> Json<'_> {
+        let Some(sides) = &self.sides else {
+            return Json {
+                session_id: &self.session_id,
+                outcome: Both { recorded: None, now: Some(ERROR) },
+                reason: "",
+                error: self.problem.as_deref(),
+                steps: None,
+                tokens: None,
+                tool_calls: None,
+                divergence: None,
+                redacted: false,
+                differences: None,
+            };
+        };
+        let (recorded, now) = (&sides.recorded, &sides.now);
+        Json {
+            session_id: &self.session_id,
+            outcome: Both {
+                recorded: Some(outcome_name(recorded.outcome)),
+                now: Some(sides.outcome_now),
+            },
+            reason: &sides.reason,
+            error: self.problem.as_deref(),
+            steps: Some(Both { recorded: recorded.steps.len(), now: now.steps.len() }),
+            tokens: Some(Both { recorded: tokens(&recorded.usage), now: tokens(&now.usage) }),
+            tool_calls: Some(sides.counts),
+            divergence: sides.divergence().map(|it| Divergence {
+                step: it.step,
+                what: &it.what,
+                words: in_words(it),
+            }),
+            redacted: sides.is_redacted,
+            differences: with_differences.then(|| diff::lines(&sides.differences).collect()),
+        }
+    }
+
+    fn cells(&self) -> [Cell; 7] {
+        let id = Cell::new(brief(&self.session_id), Tone::Strong);
+        let problem = self.problem.as_deref().map(|it| Cell::new(brief(it), Tone::Bad));
+        let Some(sides) = &self.sides else {
+            let blank = Cell::default;
+            let words = problem.unwrap_or_default();
+            return [id, Cell::new(ERROR, Tone::Bad), blank(), blank(), blank(), blank(), words];
+        };
+        let (recorded, now) = (&sides.recorded, &sides.now);
+        let before = outcome_name(recorded.outcome);
+        let is_same = before == sides.outcome_now;
+        let tone = if is_same { Tone::Plain } else { Tone::Attention };
+        let outcome = Cell::new(arrow(before, sides.outcome_now), tone);
+        let steps = arrow(recorded.steps.len(), now.steps.len());
+        let taken = arrow(tokens_in(&recorded.usage), tokens_in(&now.usage));
+        let given =
+            arrow(number(recorded.usage.completion_tokens), number(now.usage.completion_tokens));
+        let words = problem.unwrap_or_else(|| match sides.divergence() {
+            Some(it) => Cell::new(in_words(it), Tone::Attention),
+            None => Cell::new("none", Tone::Good),
+        });
+        [id, outcome, steps.into(), taken.into(), given.into(), calls(sides.counts).into(), words]
+    }
+}
+
+impl Sides {
+    fn divergence(&self) -> Option<&Difference> {
+        self.differences.iter().find(|it| it.is_divergence())
+    }
+}
+
+/// The table of all runs.
+pub(super) fn print_table(out: Out, reports: &[Report]) -> anyhow::Result<()> {
+    let columns = [
+        Column::new("SESSION", Fit::Whole),
+        Column::new("OUTCOME", Fit::Whole),
+        Column::new("STEPS", Fit::Whole),
+        Column::new("TOKENS IN", Fit::Drop(2)),
+        Column::new("OUT", Fit::Drop(3)),
+        Column::new("TOOL CALLS", Fit::Drop(1)),
+        Column::new("FIRST DIVERGENCE", Fit::CutEnd(WORDS_COLUMNS_MIN)),
+    ];
+    let rows: Vec<_> = reports.iter().map(Report::cells).collect();
+    out.lines(&render(&columns, &rows, out.width, out.paint))
+}
+
+#[derive(Serialize)]
+struct Both<T> {
+    recorded: T,
+    now: T,
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    #[serde(rename = "in")]
+    prompt: u64,
+    cached: u64,
+    out: u64,
+}
+
+#[derive(Serialize)]
+struct Divergence<'a> {
+    step: u32,
+    what: &'a str,
+    words: String,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    session_id: &'a str,
+    outcome: Both<Option<&'static str>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Both<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<Both<Tokens>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Counts>,
+    divergence: Option<Divergence<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    redacted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<Vec<Line<'a>>>,
+}
+
+fn outcome_name(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        None => "open",
+        Some(Outcome::Completed) => "completed",
+        Some(Outcome::Failed) => "failed",
+        Some(Outcome::Cancelled) => "cancelled",
+        Some(Outcome::LimitReached) => "limit_reached",
+    }
+}
+
+fn tokens(usage: &Usage) -> Tokens {
+    Tokens {
+        prompt: usage.prompt_tokens,
+        cached: usage.cached_tokens,
+        out: usage.completion_tokens,
+    }
+}
+
+fn tokens_in(usage: &Usage) -> String {
+    format!("{} ({} cached)", number(usage.prompt_tokens), number(usage.cached_tokens))
+}
+
+fn arrow(before: impl std::fmt::Display, now: impl std::fmt::Display) -> String {
+    format!("{before} → {now}")
+}
+
+fn calls(counts: Counts) -> String {
+    let Counts { served, unrecorded, live } = counts;
+    let live = if live > 0 { format!(", {live} live") } else { String::new() };
+    format!("{served} served, {unrecorded} unrecorded{live}")
+}
+
+fn in_words(it: &Difference) -> String {
+    let side = |text: &Option<String>| match text {
+        None => "nothing".to_owned(),
+        Some(text) => {
+            let text = brief(text);
+            let cut: String = text.chars().take(SIDE_CHARS_MAX).collect();
+            let more = if cut.len() < text.len() { "…" } else { "" };
+            format!("\"{cut}{more}\"")
+        }
+    };
+    format!("step {}, {}: {} → {}", it.step, it.what, side(&it.a), side(&it.b))
+}
