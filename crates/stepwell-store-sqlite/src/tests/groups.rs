@@ -132,8 +132,8 @@ fn a_wrong_hint_costs_time_only() {
         blobs: Vec::new(),
     };
     for (seq, hint) in [(1, None), (2, Some(2)), (3, Some(99)), (4, Some(1))] {
-        let done = write::append(&conn, claim(1), &write(seq), hint).unwrap();
-        assert_eq!(done, Ok((Seq(seq + 1), 1)), "hint {hint:?}");
+        let done = write::append(&conn, claim(1), &write(seq), hint).unwrap().unwrap();
+        assert_eq!(done, (Seq(seq + 1), 1), "hint {hint:?}");
     }
     let fenced = write::append(&conn, claim(2), &write(5), Some(1)).unwrap();
     assert!(matches!(fenced, Err(AppendError::Fenced { .. })), "{fenced:?}");
