@@ -67,7 +67,8 @@ impl Handover {
         }
         let origin = Origin::Effect(cancel);
         let mailbox = engine.mailbox(session_id, &origin);
-        match mailbox.send(Letter { input, blobs, origin, reply: Reply::Handover(self) }) {
+        match mailbox.send(Letter { input, blobs, origin, reply: Reply::Handover(Box::new(self)) })
+        {
             Sent::Yes | Sent::Closed => {}
             Sent::Full(letter) => letter.answer(Err(EngineError::Busy { session_id })),
         }

@@ -64,7 +64,7 @@ pub(crate) enum Reply {
     /// Somebody who waits for it.
     Waiting(oneshot::Sender<Answer>),
     /// An effect that has ended. Nobody waits unless its outcome is not taken.
-    Handover(Handover),
+    Handover(Box<Handover>),
     /// Nobody: the owner wrote it to itself.
     Nobody,
 }
@@ -136,7 +136,7 @@ pub(crate) enum Sent {
     /// The owner is gone, and the letter went back to its sender: find the next owner.
     Closed,
     /// Too many wait: the letter is the caller's again.
-    Full(Letter),
+    Full(Box<Letter>),
 }
 
 /// What an owner finds in its mailbox.
@@ -190,7 +190,7 @@ impl Mailbox {
             return Sent::Closed;
         }
         if queue.letters.len() >= WAITING_MAX {
-            return Sent::Full(letter);
+            return Sent::Full(Box::new(letter));
         }
         queue.letters.push_back(letter);
         drop(queue);
