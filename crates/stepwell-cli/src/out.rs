@@ -10,6 +10,9 @@ use crate::args::ColorWhen;
 use crate::exit::ReaderGone;
 use crate::view;
 
+/// Longest error that is printed, in bytes: it may quote what it was given.
+const ERROR_BYTES_MAX: usize = 8 * 1024;
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paint {
@@ -50,6 +53,11 @@ impl Paint {
             ColorWhen::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb(),
         };
         Self { is_on }
+    }
+
+    /// Whether there are colours.
+    pub(crate) fn is_on(self) -> bool {
+        self.is_on
     }
 
     /// `text` in the colour of `tone`.
@@ -179,7 +187,7 @@ pub(crate) fn report_error(when: ColorWhen, error: &anyhow::Error) {
             text.push_str(&cause);
         }
     }
-    let text = without_numbers(&text);
+    let text = stepwell_core::text::shorten(&without_numbers(&text), ERROR_BYTES_MAX);
     let text = view::visible::block(&text, view::visible::Care::Prose, Paint::NONE);
     let _ = writeln!(io::stderr().lock(), "{}: {text}", paint.tone(Tone::Bad, "error"));
 }

@@ -102,11 +102,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Serve(args) => {
             let settings = context.config.serve(&args)?;
-            serve::run(settings).await.map(|()| Exit::Ok)
+            serve::run(settings, context.out.paint_err).await.map(|()| Exit::Ok)
         }
         Command::Worker(args) => {
             let settings = context.config.worker(&args, &context.server)?;
-            serve::run_worker(settings).await.map(|()| Exit::Ok)
+            serve::run_worker(settings, context.out.paint_err).await.map(|()| Exit::Ok)
         }
         Command::Demo(args) => demo::run(args).await.map(|()| Exit::Ok),
         Command::MockModel(args) => mock_model::run(&context, &args).await,

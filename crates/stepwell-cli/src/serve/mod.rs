@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServeSettings, WorkerSettings};
+use crate::out::Paint;
 
 pub(crate) use signals::Signals;
 
@@ -41,8 +42,8 @@ const PORT_TRIES: u32 = 10;
 const PORT_WAIT: Duration = Duration::from_millis(100);
 
 /// Runs a server until it is told to end.
-pub(crate) async fn run(mut settings: ServeSettings) -> anyhow::Result<()> {
-    log_to_stderr();
+pub(crate) async fn run(mut settings: ServeSettings, log: Paint) -> anyhow::Result<()> {
+    log_to_stderr(log);
     // What is said about folders must stay true whoever reads it, wherever they are.
     settings.data = std::path::absolute(&settings.data)?;
     settings.workspaces = std::path::absolute(&settings.workspaces)?;
@@ -141,8 +142,8 @@ async fn run_parts(
 }
 
 /// Runs a worker until it is told to end.
-pub(crate) async fn run_worker(mut settings: WorkerSettings) -> anyhow::Result<()> {
-    log_to_stderr();
+pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyhow::Result<()> {
+    log_to_stderr(log);
     settings.workspaces = std::path::absolute(&settings.workspaces)?;
     std::fs::create_dir_all(&settings.workspaces).with_context(|| {
         format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
@@ -282,10 +283,13 @@ fn announce(settings: &ServeSettings, address: SocketAddr) {
 }
 
 /// Logs go to stderr; `STEPWELL_LOG` chooses what (for example `debug`).
-pub(crate) fn log_to_stderr() {
+fn log_to_stderr(paint: Paint) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("STEPWELL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(paint.is_on())
+        .with_writer(io::stderr);
     // A second call in one process changes nothing.
     let _ = log.try_init();
 }

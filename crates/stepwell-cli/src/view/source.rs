@@ -3,6 +3,10 @@
 use super::visible::{Care, line};
 use crate::out::{Paint, Tone};
 
+/// How much of a line is shown on each side of the caret, in characters: a line of minified JSON can
+/// be the whole file.
+const SIDE_MAX: usize = 100;
+
 /// Puts the source line and a caret under each line of `message` that begins with
 /// `line L, column C:`. Other lines stay as they are.
 pub(crate) fn annotate(file: &str, text: &str, message: &str, paint: Paint) -> String {
@@ -21,7 +25,7 @@ fn annotate_one(file: &str, text: &str, problem: &str, paint: Paint) -> String {
         return heading;
     };
     // Tabs would move the caret away from its place.
-    let before: String = source.chars().take(column.saturating_sub(1)).collect();
+    let (before, source) = around(source, column.saturating_sub(1));
     let (before, source) = (before.replace('\t', "    "), source.replace('\t', "    "));
     let indent = super::table::columns_of(&line(&before, Care::Prose, Paint::NONE));
     let number = line_number.to_string();
@@ -34,6 +38,21 @@ fn annotate_one(file: &str, text: &str, problem: &str, paint: Paint) -> String {
         " ".repeat(indent),
         paint.tone(Tone::Bad, "^")
     )
+}
+
+/// What stands before the place of the caret, and the whole: each with an `…` where a long line is
+/// cut.
+fn around(source: &str, column: usize) -> (String, String) {
+    let skipped = column.saturating_sub(SIDE_MAX);
+    let mut before = String::from(if skipped > 0 { "…" } else { "" });
+    before.extend(source.chars().skip(skipped).take(column - skipped));
+    let mut after = source.chars().skip(column);
+    let mut whole = before.clone();
+    whole.extend(after.by_ref().take(SIDE_MAX));
+    if after.next().is_some() {
+        whole.push('…');
+    }
+    (before, whole)
 }
 
 /// Reads `line 3, column 5: words`, also behind a few words about what is read.
@@ -56,6 +75,25 @@ mod tests {
             annotate("a.toml", TEXT, "line 2, column 2: did you mean `steps`?", Paint::NONE),
             "a.toml:2:2: did you mean `steps`?\n  |\n2 |     step = 3\n  |     ^"
         );
+    }
+
+    #[test]
+    fn of_a_long_line_only_the_place_is_shown() {
+        let text = format!("{}!{}", "a".repeat(5_000), "b".repeat(5_000));
+        let shown = annotate("a.json", &text, "line 1, column 5001: no", Paint::NONE);
+        let expected = format!(
+            "a.json:1:5001: no\n  |\n1 | …{}!{}…\n  | {}^",
+            "a".repeat(SIDE_MAX),
+            "b".repeat(SIDE_MAX - 1),
+            " ".repeat(SIDE_MAX + 1)
+        );
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_caret_behind_the_end_of_the_line_stays_there() {
+        let shown = annotate("a.json", "{", "line 1, column 2: it ends", Paint::NONE);
+        assert_eq!(shown, "a.json:1:2: it ends\n  |\n1 | {\n  |  ^");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::commands::{Context, expected, get_session};
 use crate::exit::Exit;
 use crate::out::{Out, Tone};
 use crate::view::visible::{Care, block, brief};
+use crate::view::when::counted;
 
 /// Longest text of one side, in characters, unless whole texts were asked for.
 const TEXT_CHARS_MAX: usize = 300;
@@ -86,8 +87,8 @@ fn sum(it: &Outline) -> String {
     let outcome = it.outcome.map_or("open", stepwell_core::event::Outcome::as_str);
     let usage = &it.usage;
     format!(
-        "{} steps, {} tokens in ({} cached), {} out, {outcome}",
-        it.steps.len(),
+        "{}, {} tokens in ({} cached), {} out, {outcome}",
+        counted(it.steps.len(), "step"),
         usage.prompt_tokens,
         usage.cached_tokens,
         usage.completion_tokens
