@@ -134,7 +134,7 @@ impl Prompt {
         self.push(text);
     }
 
-    /// BLAKE3 of the request body, 64 hex digits. O(bytes since the last [`decide`](crate::decide)).
+    /// BLAKE3 of the request body, 64 hex digits. O(bytes since the last [`decide`](fn@crate::decide)).
     pub fn digest(&self) -> String {
         if self.is_outline {
             return String::new();
