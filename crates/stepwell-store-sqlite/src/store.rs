@@ -24,7 +24,7 @@ use crate::names::Names;
 use crate::open;
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Readers, Target};
-use crate::write::{self, ClaimDue, PackedPage, Snapshot, Write, WriterHandle};
+use crate::write::{self, ClaimDue, PackedPage, Snapshot, SnapshotKey, Write, WriterHandle};
 
 /// The event store in one `SQLite` file. Its methods need a tokio runtime.
 ///
@@ -88,6 +88,19 @@ impl SqliteStore {
             place: self.folder.display().to_string(),
             reason: "it was opened for reading only".to_owned(),
         })
+    }
+
+    /// Keeps a folded state: it may be lost, and is written when there is time for it.
+    async fn cache(
+        &self,
+        about: About,
+        key: SnapshotKey,
+        state: Vec<u8>,
+        is_checkpoint: bool,
+    ) -> Result<(), StoreError> {
+        let (bytes, data) = packed(about, state).await?;
+        self.writer()?.cache(Snapshot { key, bytes, data, is_checkpoint });
+        Ok(())
     }
 }
 
@@ -247,10 +260,7 @@ impl Store for SqliteStore {
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
         let about = About::session("put_checkpoint", session_id);
-        let (bytes, data) = packed(about, state).await?;
-        let key = (session_id, seq, version);
-        self.writer()?.cache(Snapshot { key, bytes, data, is_checkpoint: true });
-        Ok(())
+        self.cache(about, (session_id, seq, version), state, true).await
     }
 
     async fn put_snapshot(
@@ -261,10 +271,7 @@ impl Store for SqliteStore {
         state: Vec<u8>,
     ) -> Result<(), StoreError> {
         let about = About::session("put_snapshot", session_id);
-        let (bytes, data) = packed(about, state).await?;
-        let key = (session_id, seq, version);
-        self.writer()?.cache(Snapshot { key, bytes, data, is_checkpoint: false });
-        Ok(())
+        self.cache(about, (session_id, seq, version), state, false).await
     }
 
     async fn import_begin(&self, session_id: SessionId) -> Result<Import, AppendError> {
