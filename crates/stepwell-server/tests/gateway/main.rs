@@ -11,5 +11,7 @@ mod probe;
 mod proxy;
 mod receipts;
 mod served;
+#[path = "../troubled/mod.rs"]
+mod troubled;
 mod unsteady;
 mod world;

@@ -4,85 +4,31 @@ use std::pin::Pin;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use stepwell_core::summary::{ApprovalRow, SessionRow};
-use stepwell_core::{Seq, SessionId, TimestampMs};
-use stepwell_ports::import::{Import, ImportPage, Imported};
-use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::retention::{DeleteOnly, Deleted, SessionSize, Swept};
-use stepwell_ports::store::{Created, Keyed};
-use stepwell_ports::{
-    AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, ListPage, NewSession,
-    NodeInfo, SessionFilter, SessionInfo, Store, StoreError, ToolRecord,
-};
+
+use crate::troubled::{Trouble, Troubled};
 
 type Hook = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The store. `after_read` is done once, between a read and its answer.
+/// The store.
+pub(crate) type Interposed = Troubled<AfterRead>;
+
+/// What is done once, between a read and its answer.
 #[derive(Default)]
-pub(crate) struct Interposed {
-    inner: MemoryStore,
-    after_read: Mutex<Option<Hook>>,
+pub(crate) struct AfterRead(Mutex<Option<Hook>>);
+
+#[async_trait]
+impl Trouble for AfterRead {
+    async fn after_read(&self) {
+        let hook = self.0.lock().unwrap().take();
+        if let Some(hook) = hook {
+            hook.await;
+        }
+    }
 }
 
 impl Interposed {
     /// Does `hook` after the next read of events.
     pub(crate) fn after_next_read(&self, hook: impl Future<Output = ()> + Send + 'static) {
-        *self.after_read.lock().unwrap() = Some(Box::pin(hook));
+        *self.trouble.0.lock().unwrap() = Some(Box::pin(hook));
     }
-}
-
-macro_rules! pass {
-    ($( fn $name:ident ( $($argument:ident : $type:ty),* ) -> $result:ty; )*) => {
-        #[async_trait]
-        impl Store for Interposed {
-            async fn read(
-                &self,
-                session_id: SessionId,
-                after: Seq,
-                limit: usize,
-            ) -> Result<EventPage, StoreError> {
-                let page = self.inner.read(session_id, after, limit).await;
-                let hook = self.after_read.lock().unwrap().take();
-                if let Some(hook) = hook {
-                    hook.await;
-                }
-                page
-            }
-
-            $( async fn $name(&self, $($argument: $type),*) -> $result {
-                self.inner.$name($($argument),*).await
-            } )*
-        }
-    };
-}
-
-pass! {
-    fn create(new: NewSession) -> Result<Created, AppendError>;
-    fn keyed(client_key: &str) -> Result<Option<Keyed>, StoreError>;
-    fn append(claim: Claim, append: Append) -> Result<Seq, AppendError>;
-    fn claim(session_id: SessionId, owner: &str) -> Result<Claim, AppendError>;
-    fn claim_due(owner: &str, live_owners: &[String], now: TimestampMs, limit: usize) -> Result<Vec<Claim>, StoreError>;
-    fn due(owner: &str, now: TimestampMs, limit: usize) -> Result<Vec<Claim>, StoreError>;
-    fn next_wake(after: TimestampMs) -> Result<Option<TimestampMs>, StoreError>;
-    fn blob(address: &str) -> Result<Option<Vec<u8>>, StoreError>;
-    fn session(session_id: SessionId) -> Result<Option<SessionInfo>, StoreError>;
-    fn sessions(filter: &SessionFilter, page: Option<&str>, limit: usize) -> Result<ListPage<SessionRow>, StoreError>;
-    fn approvals(filter: &ApprovalFilter, page: Option<&str>, limit: usize) -> Result<ListPage<ApprovalRow>, StoreError>;
-    fn quarantine(session_id: SessionId, reason: &str) -> Result<(), StoreError>;
-    fn snapshot(session_id: SessionId, version: u32) -> Result<Option<(Seq, Vec<u8>)>, StoreError>;
-    fn put_snapshot(session_id: SessionId, seq: Seq, version: u32, state: Vec<u8>) -> Result<(), StoreError>;
-    fn import_begin(session_id: SessionId) -> Result<Import, AppendError>;
-    fn import_events(import: Import, page: ImportPage) -> Result<Seq, AppendError>;
-    fn import_finish(import: Import, imported: Imported) -> Result<(), AppendError>;
-    fn import_drop(import: Import) -> Result<(), StoreError>;
-    fn put_agent(name: &str, definition: &str, now: TimestampMs) -> Result<AgentRecord, StoreError>;
-    fn agent(name: &str, version: Option<u32>) -> Result<Option<AgentRecord>, StoreError>;
-    fn agents() -> Result<Vec<AgentRecord>, StoreError>;
-    fn put_tools(tools: Vec<ToolRecord>) -> Result<(), StoreError>;
-    fn tools() -> Result<Vec<ToolRecord>, StoreError>;
-    fn beat(node: &str, now: TimestampMs) -> Result<(), StoreError>;
-    fn nodes() -> Result<Vec<NodeInfo>, StoreError>;
-    fn delete(session_id: SessionId, only: &DeleteOnly) -> Result<Deleted, StoreError>;
-    fn size(session_id: SessionId) -> Result<Option<SessionSize>, StoreError>;
-    fn sweep() -> Result<Swept, StoreError>;
 }

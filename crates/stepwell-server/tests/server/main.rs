@@ -12,5 +12,7 @@ mod sessions;
 mod spans;
 mod sse;
 mod stored;
+#[path = "../troubled/mod.rs"]
+mod troubled;
 mod watch;
 mod world;
