@@ -17,5 +17,6 @@ pub mod retry_after;
 pub mod sse;
 mod target;
 mod wire;
+mod words;
 
 pub use client::OpenAiClient;

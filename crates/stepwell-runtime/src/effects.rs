@@ -269,6 +269,8 @@ fn panicked(key: Key) -> Input {
             message,
             http_status: None,
             retry_after_ms: None,
+            time_limit: None,
+            context: None,
         }),
         Key::Tool { call_id, attempt } => {
             Input::ToolLost(ToolLost { call_id, attempt, reason: message, never_started: false })
