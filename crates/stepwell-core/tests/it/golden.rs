@@ -156,11 +156,6 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         prompt_digest: "0f".repeat(32),
         prompt_bytes: 12_345,
     };
-    let limited = ModelFailed {
-        http_status: Some(429),
-        retry_after_ms: Some(7_000),
-        ..failure(2, 1, ModelErrorKind::RateLimited)
-    };
     let finish = |finish_reason| ModelReplied { finish_reason, ..reply(1, 1, "x", Vec::new()) };
     let mut samples: Vec<(&'static str, EventBody)> = vec![
         ("bare", requested.into()),
@@ -168,6 +163,18 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         ("full", full.into()),
         ("length", finish(FinishReason::Length).into()),
         ("filter", finish(FinishReason::ContentFilter).into()),
+    ];
+    samples.extend(failure_samples());
+    samples
+}
+
+fn failure_samples() -> Vec<(&'static str, EventBody)> {
+    let limited = ModelFailed {
+        http_status: Some(429),
+        retry_after_ms: Some(7_000),
+        ..failure(2, 1, ModelErrorKind::RateLimited)
+    };
+    let mut samples: Vec<(&'static str, EventBody)> = vec![
         ("full", limited.into()),
         (
             "time_limit",
