@@ -16,7 +16,7 @@ use std::time::Duration;
 use stepwell_core::event::{ModelErrorKind, ModelFailed, ToolLost};
 use stepwell_core::state::{Call, CallStatus};
 use stepwell_core::{CallId, Command, Input, SessionId, SessionState};
-use stepwell_ports::{ModelRequest, ToolRequest};
+use stepwell_ports::{Affinity, ModelRequest, ToolRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -146,6 +146,10 @@ impl Effects {
                     step: *step,
                     attempt: *attempt,
                     model: agent.model.clone(),
+                    affinity: Affinity {
+                        key: state.prefix_key.clone(),
+                        holder: state.prefix_holder.clone(),
+                    },
                     prompt: state.prompt.clone(),
                 };
                 let ask = model_call::ask(outlet.clone(), agent, request);

@@ -170,6 +170,9 @@ impl History {
             }
         };
         set(&mut agent.model.name, model);
+        if base_url.is_some() {
+            agent.model.replicas.clear();
+        }
         set(&mut agent.model.base_url, base_url);
         set(&mut agent.instructions, instructions);
         Ok(Some(agent))
