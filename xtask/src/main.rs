@@ -137,6 +137,8 @@ fn run_ci() -> Result<Verdict> {
     let before = process::git_status().context("cannot read the state of the checkout")?;
     let mut steps = Steps::default();
     let mut report = None;
+    // The web viewer is built with the server: clippy needs npm, too.
+    steps.run("needed", || needed::install_missing().map(|()| true));
     add_checks(&mut steps);
     steps.run("test", || {
         let done = test::run(&TestOptions::default())?;

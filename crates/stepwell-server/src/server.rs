@@ -163,6 +163,7 @@ pub async fn serve(
     let router = routes(api)?
         .add_service(health_service)
         .into_axum_router()
+        .layer(middleware::from_fn(http::translate))
         .layer(middleware::from_fn_with_state(gate, http::guard))
         .layer(middleware::map_response(in_words));
     let kill = CancellationToken::new();

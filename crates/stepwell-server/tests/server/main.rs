@@ -16,4 +16,5 @@ mod stored;
 #[path = "../troubled/mod.rs"]
 mod troubled;
 mod watch;
+mod web;
 mod world;
