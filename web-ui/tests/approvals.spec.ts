@@ -1,20 +1,6 @@
 import { expect } from "@playwright/test";
 import { test } from "./stage.ts";
-
-const AGENT = `
-name = "coder"
-instructions = "Work."
-tools = ["shell", "edit_file"]
-`;
-
-const PUSH = `
-[[step]]
-content = "I push it."
-tool_calls = [{ name = "shell", arguments = { command = "echo pushed > pushed.txt" } }]
-
-[[step]]
-content = "Done."
-`;
+import { AGENT, PUSH } from "./stories.ts";
 
 test("approve by keyboard only", async ({ page, stage }) => {
   await stage.start(PUSH);

@@ -124,7 +124,8 @@ export class Stage {
   /** Submits a task; gives the session's id. */
   async submit(agentFile: string, task: string, ...more: string[]): Promise<string> {
     const printed = await this.cli("submit", "--json", "--agent", agentFile, ...more, task);
-    return (JSON.parse(printed) as { session_id: string }).session_id;
+    // With `--wait` more lines follow.
+    return (JSON.parse(printed.split("\n")[0] ?? "") as { session_id: string }).session_id;
   }
 
   async end(): Promise<void> {

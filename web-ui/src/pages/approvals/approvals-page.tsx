@@ -53,6 +53,7 @@ export function ApprovalsPage() {
     },
   });
   const failed = open.error ?? over.error;
+  const isShown = rows.length > 0 || shown !== undefined;
   return (
     <Page title="Approvals">
       {failed !== null && (
@@ -67,7 +68,7 @@ export function ApprovalsPage() {
         />
       )}
       {open.isPending && failed === null && <Loading what="the approvals" />}
-      {open.isSuccess && rows.length === 0 && (
+      {open.isSuccess && over.isSuccess && !isShown && (
         <Empty title="Nothing waits for you." command="stepwell approvals">
           <p>
             When a rule of an agent says so, a session asks here before it runs a tool, with the
@@ -75,7 +76,7 @@ export function ApprovalsPage() {
           </p>
         </Empty>
       )}
-      {rows.length > 0 && (
+      {isShown && (
         <div className={chosen === null ? "inbox" : "inbox inbox-chosen"}>
           <div className="inbox-list">
             <h2 className="inbox-head">
