@@ -126,6 +126,8 @@ impl Story {
         if self.draw.one_in(40) {
             self.pass(3 * SECOND_MS);
             return Input::ModelFailed(ModelFailed {
+                time_limit: None,
+                context: None,
                 step,
                 attempt,
                 endpoint: ENDPOINT.into(),
@@ -173,6 +175,7 @@ impl Story {
             _ => ("deploy", format!("{{\"service\":\"billing\",\"step\":{step}}}")),
         };
         ToolCall {
+            repaired: None,
             call_id: CallId { step: 0, index: 0 },
             wire_id: format!("call_{step}_{n}"),
             name: name.into(),
@@ -292,6 +295,7 @@ fn agent() -> Agent {
         version: 1,
         instructions: "You repair Python projects. Read before you write.".into(),
         model: ModelSpec {
+            replicas: Vec::new(),
             name: "qwen3-coder".into(),
             base_url: ENDPOINT.into(),
             api_key_env: None,
