@@ -207,7 +207,8 @@ impl Story {
 
     fn output(&mut self, is_error: bool) -> String {
         if self.results % LARGE_EVERY == 3 {
-            let line = |n| format!("{n:06} <script>document.title='owned'</script> ünïcode \u{1f4a5}\n");
+            let line =
+                |n| format!("{n:06} <script>document.title='owned'</script> ünïcode \u{1f4a5}\n");
             return (0..LARGE_LINES).map(line).collect();
         }
         if is_error {
@@ -256,7 +257,13 @@ impl Story {
         ];
         let mut text = String::new();
         for n in 0..count {
-            let gap = if n == 0 { "" } else if n % 16 == 0 { "\n" } else { " " };
+            let gap = if n == 0 {
+                ""
+            } else if n % 16 == 0 {
+                "\n"
+            } else {
+                " "
+            };
             // Writing to a `String` cannot fail.
             let _ = write!(text, "{gap}{}", self.draw.of(WORDS));
         }
