@@ -32,6 +32,11 @@ export function exactly(text: string): string {
     .replace(LONG_GAP, (run) => `\n<${run.length - 1} empty lines>\n`);
 }
 
+/** How many characters `exactly` writes out, line ends of other systems among them. */
+export function hiddenCount(text: string): number {
+  return (text.match(UNSEEN)?.length ?? 0) + (text.match(ALIKE)?.length ?? 0);
+}
+
 function named(character: string): string {
   const hex = (character.codePointAt(0) ?? 0).toString(16).toUpperCase();
   return `<U+${hex.padStart(4, "0")}>`;

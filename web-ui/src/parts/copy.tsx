@@ -51,8 +51,3 @@ export function CliLine({ line }: { readonly line: string }) {
     </span>
   );
 }
-
-/** A word for a shell: as it is when that is safe, quoted otherwise. */
-export function shellWord(word: string): string {
-  return /^[A-Za-z0-9_./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
