@@ -52,6 +52,11 @@ export function exact(time: number): string {
   return `${date} ${clock} ${zone}`;
 }
 
+/** The time of the day, local, to the second. */
+export function clock(time: number): string {
+  return exact(time).slice(11, 19);
+}
+
 /** `812`, `12.4k`, `3.1M`. */
 export function count(value: number): string {
   if (value < 1_000) return String(value);

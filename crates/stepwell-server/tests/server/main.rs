@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod deleting;
 mod gate;
+mod history;
 mod http;
 mod import;
 mod interposed;
