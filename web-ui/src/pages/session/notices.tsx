@@ -45,6 +45,17 @@ export function PastBar({ then, length, isReadOnly, onLive, onFork }: PastProps)
   );
 }
 
+/** The address names a moment that is not there. */
+export function BeyondBar({ seq, head }: { readonly seq: number; readonly head: number }) {
+  return (
+    <section className="notice tone-ground-failed" aria-label="No such moment">
+      <p>
+        There is no event {seq}: the last is {head}. This is now.
+      </p>
+    </section>
+  );
+}
+
 interface WaitProps {
   readonly state: State;
   /** Why it waits, with what only the running server knows. */
