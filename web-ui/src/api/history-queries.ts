@@ -7,7 +7,7 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { useMemo, useSyncExternalStore } from "react";
+import { useMemo, useState, useSyncExternalStore } from "react";
 import type { Message } from "../model/session/messages.ts";
 import type { Span } from "../model/session/spans.ts";
 import type { SessionRow } from "../model/types.ts";
@@ -16,6 +16,7 @@ import * as decodeRow from "./decode.ts";
 import * as decode from "./decode-history.ts";
 import { failure } from "./failure.ts";
 import { createFeed, type FeedView } from "./feed.ts";
+import { useKept } from "./kept.ts";
 import { keys } from "./queries.ts";
 
 export const MESSAGES_PAGE = 40;
@@ -60,7 +61,7 @@ export function useMessages(
   total: number,
   at: number,
 ): { messages: ReadonlyMap<number, Message>; error: unknown; retry: () => void } {
-  return useQueries({
+  const read = useQueries({
     queries: pages.map((page) => {
       const from = page * MESSAGES_PAGE;
       const count = Math.min(MESSAGES_PAGE, total - from);
@@ -71,19 +72,35 @@ export function useMessages(
           const request = { sessionId, atSeq: BigInt(at), messagesFrom, messagesLimit: count };
           return decode.messages(await historyClient.getState(request, within(signal)));
         },
+        enabled: count > 0,
         staleTime: Number.POSITIVE_INFINITY,
         gcTime: PAST_KEPT_MS,
-        placeholderData: keepPreviousData,
       };
     }),
     combine: (results) => ({
-      messages: new Map(results.flatMap((it) => it.data ?? []).map((it) => [it.number, it])),
-      error: results.find((it) => it.error !== null)?.error ?? null,
-      retry: () => {
-        for (const it of results) if (it.error !== null) void it.refetch();
-      },
+      found: new Map(results.flatMap((it) => it.data ?? []).map((it) => [it.number, it])),
+      ...troubles(results),
     }),
   });
+  const scope = `${sessionId} ${at}`;
+  const messages = useKept(read.found, scope, ...rangeOf(pages, MESSAGES_PAGE));
+  return { messages, error: read.error, retry: read.retry };
+}
+
+/** What went wrong with some of several requests. */
+function troubles(results: ReadonlyArray<{ error: unknown; refetch: () => unknown }>) {
+  const failed = results.filter((it) => it.error !== null);
+  return {
+    error: failed[0]?.error ?? null,
+    retry: () => {
+      for (const it of failed) void it.refetch();
+    },
+  };
+}
+
+/** The entries of pages that follow each other. */
+function rangeOf(pages: readonly number[], size: number): [number, number] {
+  return [(pages[0] ?? 0) * size, ((pages.at(-1) ?? -1) + 1) * size];
 }
 
 /** Which rows of the tree are left out. */
@@ -126,32 +143,30 @@ export function useSpanPages(
   pages: readonly number[],
   head: number,
 ): { rows: ReadonlyMap<number, Span>; total: number | null; error: unknown; retry: () => void } {
-  return useQueries({
+  const read = useQueries({
     queries: pages.map((page) => ({
       queryKey: ["spans", sessionId, view, page, head] as const,
       queryFn: ({ signal }: { signal: AbortSignal }) =>
         spanWindow(sessionId, view, { row: page * SPANS_PAGE }, SPANS_PAGE, signal),
       staleTime: Number.POSITIVE_INFINITY,
       gcTime: NOW_KEPT_MS,
-      placeholderData: keepPreviousData,
     })),
     combine: (results) => {
-      const rows = new Map<number, Span>();
+      const found = new Map<number, Span>();
       for (const { data } of results) {
         data?.rows.forEach((row, at) => {
-          rows.set(data.first + at, row);
+          found.set(data.first + at, row);
         });
       }
-      return {
-        rows,
-        total: results.find((it) => it.data !== undefined)?.data?.total ?? null,
-        error: results.find((it) => it.error !== null)?.error ?? null,
-        retry: () => {
-          for (const it of results) if (it.error !== null) void it.refetch();
-        },
-      };
+      const total = results.find((it) => it.data !== undefined)?.data?.total ?? null;
+      return { found, total, ...troubles(results) };
     },
   });
+  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()}`;
+  const rows = useKept(read.found, scope, ...rangeOf(pages, SPANS_PAGE));
+  const [total, setTotal] = useState(read.total);
+  if (read.total !== null && read.total !== total) setTotal(read.total);
+  return { rows, total: read.total ?? total, error: read.error, retry: read.retry };
 }
 
 /** The rows around the span that an event is about. */

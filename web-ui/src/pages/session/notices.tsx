@@ -1,15 +1,16 @@
 import { ArrowRight, Clock, GitFork } from "lucide-react";
 import { useState } from "react";
-import { Link } from "wouter";
-import { address } from "../../address.ts";
 import type { State } from "../../api/decode-history.ts";
 import { useSendMessage } from "../../api/history-queries.ts";
+import { useKeys } from "../../keys/use-keys.ts";
 import { gist } from "../../model/session/messages.ts";
 import { newKey } from "../../model/session/new-key.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { meaning } from "../../model/status.ts";
+import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { exact } from "../../model/words.ts";
+import { ApprovalCard } from "../../parts/approval/approval-card.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Failed } from "../../parts/states.tsx";
 import { ToneMark } from "../../parts/status-mark.tsx";
@@ -44,6 +45,17 @@ export function PastBar({ then, length, isReadOnly, onLive, onFork }: PastProps)
   );
 }
 
+/** The address names a moment that is not there. */
+export function BeyondBar({ seq, head }: { readonly seq: number; readonly head: number }) {
+  return (
+    <section className="notice tone-ground-failed" aria-label="No such moment">
+      <p>
+        There is no event {seq}: the last is {head}. This is now.
+      </p>
+    </section>
+  );
+}
+
 interface WaitProps {
   readonly state: State;
   /** Why it waits, with what only the running server knows. */
@@ -53,38 +65,59 @@ interface WaitProps {
 
 /** Why the session does not move, and the one action that moves it. */
 export function WaitBar({ state, explain, isReadOnly }: WaitProps) {
+  const [isReviewing, setReviewing] = useState(false);
   const { tone, isOver } = meaning(state.session.status);
+  const isAsked = state.openApprovals.length > 0 && !isReadOnly;
+  useKeys(isAsked ? { review: () => setReviewing(true) } : {});
   if (isOver && tone === "done") return null;
   if (tone === "running" && !explain.includes(";")) return null;
-  const [open] = state.openApprovals;
   return (
-    <section className={`notice tone-ground-${tone}`} aria-label="Why it waits">
-      <ToneMark tone={tone} />
-      <p>
-        {visible(explain)}
-        {open !== undefined && (
-          <>
-            {": "}
-            <code>
-              {visible(open.tool)} {visible(gist(open.arguments))}
-            </code>
-            {open.expiresAt !== null && (
-              <>
-                , expires in <Left until={open.expiresAt} />
-              </>
-            )}
-          </>
+    <>
+      <section className={`notice tone-ground-${tone}`} aria-label="Why it waits">
+        <ToneMark tone={tone} />
+        <p>
+          {visible(explain)}
+          {state.openApprovals.slice(0, 1).map((open) => (
+            <OpenAction key={open.id} open={open} />
+          ))}
+        </p>
+        {isAsked && (
+          <Button
+            kind={isReviewing ? "plain" : "main"}
+            aria-expanded={isReviewing}
+            onClick={() => setReviewing(!isReviewing)}
+          >
+            {isReviewing ? "Later" : "Review"}
+          </Button>
         )}
-      </p>
-      {open !== undefined && !isReadOnly && (
-        <Link className="button button-main" href={address.approval(open.id)}>
-          Review
-        </Link>
+        {state.session.status === "waiting_input" && !isReadOnly && (
+          <AnswerForm sessionId={state.session.id} />
+        )}
+      </section>
+      {isAsked && isReviewing && (
+        <div className="review">
+          {state.openApprovals.map((open) => (
+            <ApprovalCard key={open.id} approval={open} isInSession />
+          ))}
+        </div>
       )}
-      {state.session.status === "waiting_input" && !isReadOnly && (
-        <AnswerForm sessionId={state.session.id} />
+    </>
+  );
+}
+
+function OpenAction({ open }: { readonly open: Approval }) {
+  return (
+    <>
+      {": "}
+      <code>
+        {visible(open.tool)} {visible(gist(open.arguments))}
+      </code>
+      {open.expiresAt !== null && (
+        <>
+          , expires in <Left until={open.expiresAt} />
+        </>
       )}
-    </section>
+    </>
   );
 }
 

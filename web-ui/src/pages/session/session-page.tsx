@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { Moment } from "../../address.ts";
 import { type TreeView, useFeed, useMomentState } from "../../api/history-queries.ts";
+import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import type { DraftChange } from "../../model/session/fork-draft.ts";
@@ -14,7 +15,7 @@ import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
 import { Inspector } from "./inspector.tsx";
-import { PastBar, WaitBar } from "./notices.tsx";
+import { BeyondBar, PastBar, WaitBar } from "./notices.tsx";
 import { NowBox } from "./now-box.tsx";
 import { Panes } from "./panes.tsx";
 import { ReplayDialog } from "./replay-dialog.tsx";
@@ -35,21 +36,26 @@ interface Props {
 
 type Open = "nothing" | "fork" | "replay" | "goTo";
 
+/** What follows the head of a running session is asked for at most this often. */
+const CALM_MS = 200;
+
 /** One session at one moment: tree, conversation and inspector over one scrubber. */
 export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { sessionId } = moment;
   const [seq, setSeq] = useMoment(moment);
   const feed = useFeed(sessionId);
   const { strip } = feed;
-  const head = strip.length;
+  const head = useCalm(strip.length, CALM_MS);
   const isNow = seq === null || (head > 0 && seq >= head);
   const shown = isNow ? head : seq;
-  const then: Then | null = isNow ? null : { seq: shown, time: timeAt(strip, shown) };
   const [view, setView] = useState<TreeView>({ collapsed: [], depthMax: null });
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
   const state = useMomentState(sessionId, shown, isNow, true);
   const now = useSession(sessionId);
+  // Before the strip is there, the row of that moment knows its time.
+  const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
+  const then: Then | null = isNow ? null : { seq: shown, time };
   const selection = useSelection(sessionId, view, shown, then, head);
   useTitle(state.data?.session.title ?? sessionId);
   const show = (to: number | null) => {
@@ -85,12 +91,13 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
         {then !== null && (
           <PastBar
             then={then}
-            length={head}
+            length={Math.max(head, state.data.headSeq)}
             isReadOnly={isReadOnly}
             onLive={() => show(null)}
             onFork={() => setOpen("fork")}
           />
         )}
+        {seq !== null && head > 0 && seq > head && <BeyondBar seq={seq} head={head} />}
         {isNow && <WaitBar state={state.data} explain={explain} isReadOnly={isReadOnly} />}
       </div>
       <Panes
@@ -100,6 +107,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
             <Tree
               sessionId={sessionId}
               strip={strip}
+              head={head}
               view={view}
               onView={setView}
               then={then}
@@ -176,9 +184,9 @@ function messagesAt(forkedAt: number, shown: number, head: number): number {
 }
 
 /** A fork of a call that was chosen begins with another result of it. */
-function firstChange({ span, message }: Selection, isNow: boolean): DraftChange | null {
+function firstChange({ span, isChosen }: Selection, isNow: boolean): DraftChange | null {
   const callId = /^call:(\d+\.\d+)$/.exec(span?.id ?? "")?.[1];
-  if (!isNow || message === null || callId === undefined || span?.end === null) return null;
+  if (!isNow || !isChosen || callId === undefined || span?.end === null) return null;
   return { kind: "result", callId, step: 0, isError: false, text: "" };
 }
 

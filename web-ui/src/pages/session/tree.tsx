@@ -17,6 +17,8 @@ export type Zoom = "sight" | "session";
 interface Props {
   readonly sessionId: string;
   readonly strip: Strip;
+  /** Tells when what was read may have changed. */
+  readonly head: number;
   readonly view: TreeView;
   readonly onView: (view: TreeView) => void;
   readonly then: Then | null;
@@ -34,7 +36,7 @@ export function Tree(props: Props) {
   const { sessionId, strip, view, then, selectedId, selectedRow, onSelect } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [pages, setPages] = useState<readonly number[]>([0]);
-  const { rows, total, error, retry } = useSpanPages(sessionId, view, pages, strip.length);
+  const { rows, total, error, retry } = useSpanPages(sessionId, view, pages, props.head);
   const count = props.rowsThen ?? total ?? 0;
   const lines = useVirtualizer({
     count,

@@ -20,6 +20,8 @@ interface Chosen {
 export interface Selection {
   readonly spanId: string | null;
   readonly span: Span | null;
+  /** A person chose it. */
+  readonly isChosen: boolean;
   /** Its row in the tree. */
   readonly row: number | null;
   /** Rows of the tree at the moment that is shown, when it is past. */
@@ -52,6 +54,7 @@ export function useSelection(
   return {
     spanId,
     span,
+    isChosen: chosen !== null,
     row: around === undefined || place < 0 ? null : around.first + place,
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
