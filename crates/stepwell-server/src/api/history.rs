@@ -257,8 +257,11 @@ fn add_messages(answer: &mut v1::GetStateResponse, window: MessageWindow) {
         if bytes > MESSAGES_BYTES_MAX && !answer.messages_json.is_empty() {
             break;
         }
-        let origin = v1::MessageOrigin { seq: message.seq.0, step: message.step };
-        answer.message_origins.push(origin);
+        answer.message_origins.push(v1::MessageOrigin {
+            seq: message.seq.0,
+            step: message.step,
+            call_id: message.call_id.map(|it| it.to_string()).unwrap_or_default(),
+        });
         answer.messages_json.push(message.json);
     }
 }
