@@ -65,6 +65,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
             name: "stub".to_string(),
             base_url: "http://127.0.0.1:1/v1".to_string(),
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),

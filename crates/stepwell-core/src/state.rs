@@ -380,6 +380,16 @@ impl SessionState {
         self.origin.as_ref().map(|origin| &origin.agent)
     }
 
+    /// The request to the model in the given attempt of the step: the prompt, to a fallback model
+    /// where that is its turn. O(1) without one, O(bytes) with one.
+    pub fn request(&self, attempt: u32) -> Prompt {
+        let agent = self.agent();
+        match agent.and_then(|it| it.model.fallback_at(attempt).map(|model| (it, &model.name))) {
+            Some((agent, model)) => self.prompt.for_model(agent, model),
+            None => self.prompt.clone(),
+        }
+    }
+
     /// The same without the texts of the prompt, to be looked at: O(open calls), however long the
     /// session is.
     #[must_use]

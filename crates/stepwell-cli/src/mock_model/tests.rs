@@ -42,6 +42,7 @@ impl Scene {
                 name: "m".into(),
                 base_url: self.base_url.clone(),
                 replicas: Vec::new(),
+                fallbacks: Vec::new(),
                 api_key_env: None,
                 parameters: JsonText::parse("{}").unwrap(),
                 timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },

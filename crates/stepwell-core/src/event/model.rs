@@ -19,6 +19,9 @@ pub struct ModelRequested {
     pub prompt_digest: String,
     /// Length of the request body in bytes.
     pub prompt_bytes: u64,
+    /// The model that is asked in place of the agent's own, which failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
 }
 
 /// See [`EventBody::ModelReplied`](super::EventBody::ModelReplied).

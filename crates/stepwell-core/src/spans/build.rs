@@ -89,7 +89,10 @@ impl Builder {
     fn requested(&mut self, event: &Event, it: &ModelRequested) {
         self.end_message_wait(event);
         self.step = it.step;
-        self.model_attempt(event, it.step, it.attempt);
+        let attempt = self.model_attempt(event, it.step, it.attempt);
+        if let Some(model) = &it.fallback {
+            self.note(attempt, event.seq, &format!("fallback to {model}"));
+        }
     }
 
     pub(super) fn replied(&mut self, event: &Event, it: &ModelReplied) {

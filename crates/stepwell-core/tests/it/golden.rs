@@ -145,7 +145,9 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         attempt: 1,
         prompt_digest: "0f".repeat(32),
         prompt_bytes: 12_345,
+        fallback: None,
     };
+    let fallen_back = ModelRequested { fallback: Some("small".into()), ..requested.clone() };
     let limited = ModelFailed {
         http_status: Some(429),
         retry_after_ms: Some(7_000),
@@ -153,6 +155,7 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
     };
     let finish = |finish_reason| ModelReplied { finish_reason, ..reply(1, 1, "x", Vec::new()) };
     let mut samples: Vec<(&'static str, EventBody)> = vec![
+        ("fallback", fallen_back.into()),
         ("bare", requested.into()),
         ("bare", reply(1, 1, "", Vec::new()).into()),
         ("full", full.into()),

@@ -22,8 +22,14 @@ fn event(seq: u64) -> Event {
     let step = u32::try_from((seq - 1) / STEP_EVENTS).unwrap() + 1;
     let call_id = CallId { step, index: 1 };
     let body = match (seq - 1) % STEP_EVENTS {
-        0 => ModelRequested { step, attempt: 1, prompt_digest: String::new(), prompt_bytes: 1 }
-            .into(),
+        0 => ModelRequested {
+            step,
+            attempt: 1,
+            prompt_digest: String::new(),
+            prompt_bytes: 1,
+            fallback: None,
+        }
+        .into(),
         1 => ModelReplied {
             step,
             attempt: 1,
