@@ -342,7 +342,7 @@ mod tests {
         says(
             "model_requested",
             r#"{"step":1,"attempt":4,"prompt_bytes":90,"fallback":"small"}"#,
-            "step 1, attempt 4, prompt 90 B, fallback to small",
+            "step 1 (attempt 4), prompt 90 B, fallback to small",
         );
         says(
             "model_requested",
