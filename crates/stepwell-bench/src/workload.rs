@@ -183,6 +183,14 @@ impl ToolGateway for StubTools {
         ToolProbe::Report(ToolReport::Lost { reason: "the stub was restarted".to_string() })
     }
 
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    async fn changed_since(&self, _seen: u64) {
+        std::future::pending::<()>().await;
+    }
+
     fn offers(&self, _tool: &str) -> bool {
         true
     }

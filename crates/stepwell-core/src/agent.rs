@@ -196,6 +196,10 @@ pub struct Limits {
     pub repeat_count: u32,
     /// How often a tool that may be repeated is started for one call.
     pub tool_attempts_max: u32,
+    /// How many replies in a row may be unusable (no call that can run, no answer that fits) before
+    /// the session ends; 0 switches the check off, as it was before there was one.
+    #[serde(default)]
+    pub unusable_replies_max: u32,
     /// How much of one tool result the model is shown, in bytes. The whole stays in the log.
     pub observation_bytes_max: u32,
 }
@@ -209,6 +213,7 @@ impl Default for Limits {
             repeat_window: 8,
             repeat_count: 3,
             tool_attempts_max: 3,
+            unusable_replies_max: 5,
             observation_bytes_max: 48 * 1024,
         }
     }

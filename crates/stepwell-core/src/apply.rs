@@ -9,14 +9,14 @@ use alloc::sync::Arc;
 
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
-    Event, EventBody, Family, FinishReason, MessageReceived, ModelFailed, ModelReplied,
-    ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome,
-    ToolRefused, ToolScheduled,
+    Event, EventBody, Family, FinishReason, MessageReceived, ModelErrorKind, ModelFailed,
+    ModelReplied, ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
-use crate::repeat::{forget_actions, note_actions};
+use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
@@ -171,7 +171,10 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
 
 fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String> {
     match state.phase {
-        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => state.step = it.step,
+        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => {
+            state.step = it.step;
+            state.quota_waits = 0;
+        }
         Phase::Backoff { attempt } if it.step == state.step && it.attempt == attempt => {}
         Phase::Absent
         | Phase::Ready
@@ -227,6 +230,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
+    note_usefulness(state);
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
     if state.calls.is_empty() && show_inbox(state)? {
@@ -248,6 +252,7 @@ fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String
     state.phase = Phase::Backoff { attempt: it.attempt.saturating_add(1) };
     state.model_failure = Some(it.clone());
     state.failure_handled = false;
+    state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
     show_inbox(state)?;
     Ok(())
 }

@@ -82,6 +82,15 @@ pub struct SessionState {
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.
     pub repeated: Option<String>,
+    /// Replies in a row that could not be used.
+    #[serde(default)]
+    pub unusable_replies: u32,
+    /// What was wrong with the last of them.
+    #[serde(default)]
+    pub unusable_reason: String,
+    /// Attempts of this step that met an exhausted quota: they count for nothing.
+    #[serde(default)]
+    pub quota_waits: u32,
     /// The last attempt to ask the model failed so; gone with the next reply.
     pub model_failure: Option<ModelFailed>,
     /// What follows from that failure is decided.

@@ -18,5 +18,6 @@ pub mod retry_after;
 pub mod sse;
 mod target;
 mod wire;
+mod words;
 
 pub use client::OpenAiClient;

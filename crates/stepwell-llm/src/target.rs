@@ -43,7 +43,7 @@ impl Target {
         let url = completions_url(base_url).map_err(|reason| {
             let shown = base_url.rsplit('@').next().unwrap_or_default();
             let message = format!("base_url is no usable address: {reason}");
-            failure(shown.into(), ModelErrorKind::BadRequest, message)
+            ModelFailure::new(shown.into(), ModelErrorKind::BadRequest, message)
         })?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Target {
     /// There is no address to ask.
     pub(crate) fn nowhere() -> ModelFailure {
         let message = "the model has no address: set base_url".to_owned();
-        failure(String::new(), ModelErrorKind::BadRequest, message)
+        ModelFailure::new(String::new(), ModelErrorKind::BadRequest, message)
     }
 
     /// The header that holds the key.
@@ -118,12 +118,8 @@ impl Target {
             Some(key) if message.contains(key) => message.replace(key, "[key]"),
             Some(_) | None => message,
         };
-        failure(self.endpoint.clone(), kind, shortened(message))
+        ModelFailure::new(self.endpoint.clone(), kind, shortened(message))
     }
-}
-
-fn failure(endpoint: String, kind: ModelErrorKind, message: String) -> ModelFailure {
-    ModelFailure { endpoint, kind, message, http_status: None, retry_after_ms: None }
 }
 
 /// `base_url` with `/chat/completions` behind its path. Its query stays, for gateways that need one.

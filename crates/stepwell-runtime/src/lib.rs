@@ -18,6 +18,7 @@ mod mailbox;
 mod model_call;
 mod owner;
 mod scheduler;
+mod stall;
 pub mod system;
 pub mod task;
 mod tool_call;

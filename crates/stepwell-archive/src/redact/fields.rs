@@ -32,6 +32,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/content",
             "/reasoning",
             "/tool_calls/*/arguments",
+            "/tool_calls/*/repaired/raw",
             "/tool_calls/*/problem",
             "/endpoint",
         ],
@@ -138,6 +139,9 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
     for (i, call) in it.tool_calls.iter_mut().enumerate() {
         let arguments = format!("{at}/tool_calls/{i}/arguments");
         visit(&arguments, Field::Arguments(&mut call.arguments));
+        if let Some(repaired) = &mut call.repaired {
+            visit(&format!("{at}/tool_calls/{i}/repaired/raw"), Field::Text(&mut repaired.raw));
+        }
         if let Some(problem) = &mut call.problem {
             visit(&format!("{at}/tool_calls/{i}/problem"), Field::Plain(problem));
         }

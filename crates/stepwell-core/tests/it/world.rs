@@ -123,6 +123,7 @@ pub(crate) fn wants(tool: &str, arguments: &str) -> ToolCall {
         wire_id: String::new(),
         name: tool.into(),
         arguments: Text::from(arguments),
+        repaired: None,
         problem: None,
     }
 }
@@ -152,6 +153,8 @@ pub(crate) fn failure(step: u32, attempt: u32, error: ModelErrorKind) -> ModelFa
         message: "no luck".into(),
         http_status: None,
         retry_after_ms: None,
+        time_limit: None,
+        context: None,
     }
 }
 

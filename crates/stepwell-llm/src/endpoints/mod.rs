@@ -142,15 +142,16 @@ impl Drop for Lease {
 fn ending_of(failure: &ModelFailure) -> Ending {
     match failure.kind {
         ModelErrorKind::Transport => Ending::Unreachable,
-        ModelErrorKind::Overloaded | ModelErrorKind::RateLimited => {
-            Ending::Busy { retry_after_ms: failure.retry_after_ms }
-        }
+        ModelErrorKind::Overloaded
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::QuotaExhausted => Ending::Busy { retry_after_ms: failure.retry_after_ms },
         ModelErrorKind::ServerError
         | ModelErrorKind::StreamBroken
         | ModelErrorKind::Timeout
         | ModelErrorKind::BadResponse => Ending::Failed,
         ModelErrorKind::ContextTooLong
         | ModelErrorKind::BadRequest
+        | ModelErrorKind::ContentFilter
         | ModelErrorKind::Unauthorized => Ending::Good,
     }
 }

@@ -156,6 +156,9 @@ fn limits(document: &mut Section<'_>) -> Limits {
         tool_attempts_max: section
             .small_number("tool_attempts", 1)
             .unwrap_or(default.tool_attempts_max),
+        unusable_replies_max: section
+            .small_number("unusable_replies", 0)
+            .unwrap_or(default.unusable_replies_max),
         observation_bytes_max: section
             .small_number("observation_bytes", OBSERVATION_BYTES_MIN)
             .unwrap_or(default.observation_bytes_max),

@@ -88,6 +88,7 @@ tokens = 200_000
 repeat_window = 4
 repeat_count = 2
 tool_attempts = 5
+unusable_replies = 2
 observation_bytes = 1024
 
 [approval]
@@ -156,6 +157,7 @@ fn every_key_finds_its_place() {
         repeat_window: 4,
         repeat_count: 2,
         tool_attempts_max: 5,
+        unusable_replies_max: 2,
         observation_bytes_max: 1024,
     };
     assert_eq!(agent.limits, limits);
