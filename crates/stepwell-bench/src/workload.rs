@@ -112,7 +112,12 @@ impl ModelPort for StubModel {
             reasoning: String::new(),
             tool_calls: if is_last { Vec::new() } else { vec![call] },
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
-            usage: Usage { prompt_tokens: 700, cached_tokens: 600, completion_tokens: 250 },
+            usage: Usage {
+                prompt_tokens: 700,
+                cached_tokens: 600,
+                completion_tokens: 250,
+                ..Usage::default()
+            },
             endpoint: "stub".to_string(),
             first_token_ms: 0,
             duration_ms: 0,

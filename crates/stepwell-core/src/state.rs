@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::agent::Agent;
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
@@ -74,6 +75,8 @@ pub struct SessionState {
     pub deadline_passed: bool,
     /// Tokens so far.
     pub usage: Usage,
+    /// The same by model, with times.
+    pub account: Account,
     /// The same for a session and all its forks, whose prompts begin alike.
     pub prefix_key: String,
     /// The address of the model server that answered last: it holds the prefix of the prompt.

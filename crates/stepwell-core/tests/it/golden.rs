@@ -147,7 +147,12 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
     let full = ModelReplied {
         content: Text::from("I look."),
         reasoning: Text::from("Where is it?"),
-        usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 40 },
+        usage: Usage {
+            prompt_tokens: 900,
+            cached_tokens: 800,
+            completion_tokens: 40,
+            ..Usage::default()
+        },
         ..reply(2, 3, "", calls)
     };
     let requested = ModelRequested {

@@ -137,7 +137,12 @@ pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>
         reasoning: Text::default(),
         tool_calls: calls,
         finish_reason,
-        usage: Usage { prompt_tokens: 100, cached_tokens: 0, completion_tokens: 10 },
+        usage: Usage {
+            prompt_tokens: 100,
+            cached_tokens: 0,
+            completion_tokens: 10,
+            ..Usage::default()
+        },
         endpoint: "http://127.0.0.1:8000".into(),
         first_token_ms: 5,
         duration_ms: 50,

@@ -44,7 +44,12 @@ fn event(seq: u64) -> Event {
                 problem: None,
             }],
             finish_reason: FinishReason::ToolCalls,
-            usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 30 },
+            usage: Usage {
+                prompt_tokens: 900,
+                cached_tokens: 800,
+                completion_tokens: 30,
+                ..Usage::default()
+            },
             endpoint: "http://127.0.0.1:8000/v1".into(),
             first_token_ms: 1,
             duration_ms: 2,

@@ -52,7 +52,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls,
             finish_reason,
-            usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1 },
+            usage: Usage {
+                prompt_tokens: 1,
+                cached_tokens: 0,
+                completion_tokens: 1,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 1,
