@@ -10,6 +10,7 @@ use crate::view::when;
 
 /// One reply of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the event")]
 pub(crate) struct Step {
     step: u64,
     model: String,
