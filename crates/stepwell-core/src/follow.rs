@@ -125,11 +125,14 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
 }
 
 fn request(state: &SessionState, step: u32, attempt: u32) -> EventBody {
+    let prompt = state.request(attempt);
+    let fallback = state.agent().and_then(|agent| agent.model.fallback_at(attempt));
     ModelRequested {
         step,
         attempt,
-        prompt_digest: state.prompt.digest(),
-        prompt_bytes: state.prompt.body_bytes(),
+        prompt_digest: prompt.digest(),
+        prompt_bytes: prompt.body_bytes(),
+        fallback: fallback.map(|it| it.name.clone()),
     }
     .into()
 }

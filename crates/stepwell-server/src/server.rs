@@ -1,5 +1,6 @@
 //! The server: gRPC and HTTP on one port, put together.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::middleware;
 use axum::response::Response;
+use stepwell_core::account::Price;
 use stepwell_proto::v1;
 use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
@@ -95,6 +97,8 @@ pub struct ServerOptions {
     pub spool: PathBuf,
     /// Largest file of an import, in bytes, packed or unpacked.
     pub import_bytes_max: u64,
+    /// What tokens cost, by the model's name.
+    pub prices: BTreeMap<String, Price>,
 }
 
 impl Default for ServerOptions {
@@ -107,6 +111,7 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(5),
             spool: std::env::temp_dir(),
             import_bytes_max: IMPORT_BYTES_MAX_DEFAULT,
+            prices: BTreeMap::new(),
         }
     }
 }

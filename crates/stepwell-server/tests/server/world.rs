@@ -55,7 +55,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls: vec![],
             finish_reason: FinishReason::Stop,
-            usage: Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 2 },
+            usage: Usage {
+                prompt_tokens: 10,
+                cached_tokens: 4,
+                completion_tokens: 2,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 2,
