@@ -17,6 +17,7 @@ mod load;
 mod mailbox;
 mod model_call;
 mod owner;
+mod retry_budget;
 mod scheduler;
 pub mod system;
 pub mod task;

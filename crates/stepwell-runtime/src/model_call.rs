@@ -17,12 +17,21 @@ pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
 /// Asks. Ends without a word when cancelled.
 pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Ended {
     let engine = &outlet.engine.inner;
+    // First the place in the server's line, then the one among all: who waits for a server that is
+    // down keeps nobody from another.
+    let place = async {
+        if request.attempt > 1 {
+            engine.retry_budgets.take(&request.model.base_url, &*engine.ports.clock).await;
+        }
+        engine.model_calls.clone().acquire_owned().await
+    };
     let _permit = tokio::select! {
         biased;
         () = outlet.cancel.cancelled() => return Ended::Without,
         () = engine.draining.cancelled() => return Ended::Without,
-        permit = engine.model_calls.clone().acquire_owned() => permit,
+        permit = place => permit,
     };
+    let server = request.model.base_url.clone();
     let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
     let sink = Sink { live: engine.live.clone(), session_id, step, attempt };
     if attempt > 1 {
@@ -33,6 +42,9 @@ pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest
         () = outlet.cancel.cancelled() => return Ended::Without,
         answer = engine.ports.model.ask(request, Arc::new(sink), outlet.cancel.clone()) => answer,
     };
+    if answer.is_ok() {
+        engine.retry_budgets.answered(&server);
+    }
     let input = match answer.and_then(bounded) {
         Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
         Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
