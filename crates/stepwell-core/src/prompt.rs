@@ -1,11 +1,11 @@
 //! The request to the model, computed from the events byte for byte.
 //!
-//! A prompt only grows: each request's bytes begin with all bytes of the request before it but the
-//! closing two, so that a server's prefix cache keeps what it has read. For that the constant parts
+//! A prompt only grows: each request's bytes begin with all bytes of the request before it but its
+//! closing ones, so that a server's prefix cache keeps what it has read. For that the constant parts
 //! come first (model, parameters, tools in their fixed order, system prompt), the messages last, and
 //! nothing in it depends on a clock, a random id or the place where it runs.
 //!
-//! Invariant: `body(n + 1).starts_with(body(n) without "]}")` for all requests of a session.
+//! Invariant: `body(n + 1).starts_with(body(n) without its closing)` for all requests of a session.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::agent::Agent;
 use crate::event::ToolCall;
 use crate::json::write_string;
 
-/// Closes the list of messages and the request.
+/// Closes the request without more than its messages.
 const CLOSING: &str = "]}";
 
 /// How much is hashed at once, in bytes; one longer message is a piece of its own.
@@ -37,6 +37,8 @@ pub struct Prompt {
     /// Bytes of the head and the system prompt.
     head_bytes: u64,
     is_outline: bool,
+    /// Closes the list of messages and the request; `None` for [`CLOSING`].
+    closing: Option<Arc<str>>,
 }
 
 /// A piece of the body, and all pieces before it.
@@ -84,7 +86,18 @@ impl Prompt {
             segments: 0,
             head_bytes: self.head_bytes,
             is_outline: true,
+            closing: self.closing.clone(),
         }
+    }
+
+    /// Has the request end with these members behind its messages, each with a comma in front. They
+    /// are the one part that may change from request to request.
+    pub(crate) fn end_with(&mut self, members: &str) {
+        self.closing = (!members.is_empty()).then(|| alloc::format!("]{members}}}").into());
+    }
+
+    fn closing(&self) -> &str {
+        self.closing.as_deref().unwrap_or(CLOSING)
     }
 
     /// Whether its texts were left out.
@@ -141,7 +154,7 @@ impl Prompt {
         }
         let mut hasher = blake3::Hasher::clone(&self.hasher);
         hash_last(self.last.as_deref(), self.segments - self.hashed, &mut hasher);
-        hasher.update(CLOSING.as_bytes());
+        hasher.update(self.closing().as_bytes());
         hasher.finalize().to_hex().as_str().into()
     }
 
@@ -157,7 +170,7 @@ impl Prompt {
 
     /// Length of the request body in bytes.
     pub fn body_bytes(&self) -> u64 {
-        self.bytes + CLOSING.len() as u64
+        self.bytes + self.closing().len() as u64
     }
 
     /// Messages so far, the system prompt included.
@@ -168,7 +181,7 @@ impl Prompt {
     /// The request body in pieces, to be sent one after the other. O(messages).
     pub fn body_segments(&self) -> impl Iterator<Item = &str> {
         let mut pieces = Vec::with_capacity(self.segments + 1);
-        pieces.push(CLOSING);
+        pieces.push(self.closing());
         let mut next = self.last.as_deref();
         while let Some(segment) = next {
             pieces.push(segment.text.as_str());
@@ -207,6 +220,7 @@ impl Prompt {
             rebased.push(segment.to_string());
         }
         rebased.messages = self.messages;
+        rebased.closing.clone_from(&self.closing);
         *self = rebased;
     }
 
@@ -275,8 +289,14 @@ fn head(agent: &Agent) -> String {
             text.push_str(",\"description\":");
             write_string(&tool.description, &mut text);
             text.push_str(",\"parameters\":");
-            text.push_str(tool.parameters.as_str());
-            text.push_str("}}");
+            let relaxed = agent.output.relaxed.get(&tool.name).map(|it| &it.schema);
+            if agent.output.strict_tools {
+                text.push_str(relaxed.unwrap_or(&tool.parameters).as_str());
+                text.push_str(",\"strict\":true}}");
+            } else {
+                text.push_str(tool.parameters.as_str());
+                text.push_str("}}");
+            }
         }
         text.push(']');
     }
@@ -296,6 +316,7 @@ impl PartialEq for Prompt {
     fn eq(&self, other: &Self) -> bool {
         self.is_outline == other.is_outline
             && self.bytes == other.bytes
+            && self.closing == other.closing
             && self.digest() == other.digest()
     }
 }
@@ -312,15 +333,18 @@ impl fmt::Debug for Prompt {
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let outline = self.is_outline.then_some(self.bytes);
-        (self.messages, self.head_bytes, outline, self.open_segments()).serialize(serializer)
+        let closing = self.closing.as_deref();
+        (self.messages, self.head_bytes, outline, self.open_segments(), closing)
+            .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (messages, head_bytes, outline, segments) =
-            <(u32, u64, Option<u64>, Vec<String>)>::deserialize(deserializer)?;
-        let mut prompt = Self { head_bytes, ..Self::default() };
+        let (messages, head_bytes, outline, segments, closing) =
+            <(u32, u64, Option<u64>, Vec<String>, Option<String>)>::deserialize(deserializer)?;
+        let closing = closing.map(Arc::from);
+        let mut prompt = Self { head_bytes, closing, ..Self::default() };
         if let Some(bytes) = outline {
             (prompt.bytes, prompt.messages, prompt.is_outline) = (bytes, messages, true);
             return Ok(prompt);

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a command leaves only after the append that ordered it is durable.
 
+pub mod answer;
 mod draft;
 mod effects;
 mod engine;
@@ -17,6 +18,7 @@ mod load;
 mod mailbox;
 mod model_call;
 mod owner;
+pub mod relax;
 mod retry_budget;
 mod scheduler;
 pub mod system;

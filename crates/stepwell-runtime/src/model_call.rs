@@ -8,7 +8,7 @@ use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelS
 
 use crate::effects::{Ended, Outlet};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
-use crate::validate;
+use crate::{answer, validate};
 
 /// Calls that one reply may ask for. Each is some events of the same append; a model that asks for
 /// more at once has lost its way.
@@ -90,6 +90,9 @@ impl ModelSink for Sink {
 
 fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> ModelReplied {
     let is_cut = matches!(answer.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+    let is_answer = answer.tool_calls.is_empty() && !is_cut;
+    let form = agent.output.answer.as_ref().filter(|_| is_answer);
+    let answer_problem = form.and_then(|form| answer::problem(form, &answer.content));
     let tool_calls = answer.tool_calls.into_iter().map(|call| {
         let judged = validate::judge(agent, &call.name, call.arguments, is_cut);
         ToolCall {
@@ -108,6 +111,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         tool_calls: tool_calls.collect(),
         content: Text::from(answer.content),
         reasoning: Text::from(answer.reasoning),
+        answer_problem,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
         endpoint: answer.endpoint,

@@ -37,6 +37,7 @@ fn event(seq: u64) -> Event {
                 repaired: None,
                 problem: None,
             }],
+            answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
             usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 30 },
             endpoint: "http://127.0.0.1:8000/v1".into(),
