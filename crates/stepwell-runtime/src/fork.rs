@@ -17,7 +17,7 @@ use stepwell_ports::{NewSession, Store};
 use crate::engine::{CreatedSession, Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{load_at, outline_at, walk};
-use crate::validate;
+use crate::{answer, validate};
 
 /// A fork to make.
 #[derive(Debug, Clone)]
@@ -307,12 +307,14 @@ fn reply_of(
         repaired: None,
         problem: validate::problem(agent, name, arguments),
     };
+    let form = agent.output.answer.as_ref().filter(|_| calls.is_empty());
     ModelReplied {
         step: before.step,
         attempt,
         content: content.clone(),
         reasoning: Text::default(),
         tool_calls: calls.iter().map(call).collect(),
+        answer_problem: form.and_then(|form| answer::problem(form, content.preview())),
         finish_reason: if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls },
         usage: Usage::default(),
         endpoint: "override".to_string(),

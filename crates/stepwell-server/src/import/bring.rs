@@ -90,8 +90,8 @@ fn check(
 ) -> Result<Checked, Status> {
     let after: Seq = fold.state().head;
     let cannot = |reason: &str| Status::invalid_argument(format!("nothing was imported: {reason}"));
-    let held = hold.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
-    let events = held.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
+    let holding = hold.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
+    let events = holding.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
     let imported =
         fold.finish().ok_or_else(|| cannot("the file holds a session without events"))?;
     Ok(Checked { end, held: ImportPage { after, events, blobs: Vec::new() }, imported })
