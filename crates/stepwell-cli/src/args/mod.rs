@@ -128,8 +128,6 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Draw a session as a tree of spans
     Tree(TreeArgs),
-    /// Write sessions as OpenTelemetry traces, to a file or a collector
-    Otlp(OtlpArgs),
     /// Print the exact request to the model of a step
     Prompt(PromptArgs),
     /// Check that today's rules come to the recorded decisions, or run them against another agent
@@ -164,7 +162,7 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Save a copy of a running server's store
     Backup(BackupArgs),
-    /// Write a session into a file
+    /// Write sessions into files, or as OpenTelemetry traces to a collector
     Export(ExportArgs),
     /// Bring exported sessions into the server
     Import(ImportArgs),
@@ -231,8 +229,6 @@ mod tests {
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
             "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
-            "stepwell otlp 01J 01K -o traces.jsonl",
-            "stepwell otlp 01J --endpoint http://h:4318 --header Authorization=x",
             "stepwell approvals",
             "stepwell approvals 01J --status approved --status denied",
             "stepwell approve 01J.17 --arguments {} --by ada --yes",
@@ -265,8 +261,11 @@ mod tests {
             "stepwell doctor --model http://h/v1",
             "stepwell completions bash",
             "stepwell export 01J -o - --fixture --redact r.toml",
+            "stepwell export 01J 01K --force",
+            "stepwell export 01J 01K --otlp traces.jsonl --force",
+            "stepwell export 01J --otlp http://h:4318 --header Authorization=x",
             "stepwell import a.stepwell b.stepwell -",
-            "stepwell anchor -o a.jsonl 01J 01K",
+            "stepwell anchor -o a.jsonl 01J 01K --force",
             "stepwell anchor",
             "stepwell verify a.stepwell --anchor a.jsonl",
             "stepwell verify --anchor a.jsonl",
@@ -290,9 +289,10 @@ mod tests {
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
             ("stepwell tree 01J --depth 8", ErrorKind::ValueValidation),
             ("stepwell tree 01J --at 0", ErrorKind::ValueValidation),
-            ("stepwell otlp", ErrorKind::MissingRequiredArgument),
-            ("stepwell otlp 01J -o x --endpoint http://h", ErrorKind::ArgumentConflict),
-            ("stepwell otlp 01J --header k=v", ErrorKind::MissingRequiredArgument),
+            ("stepwell export", ErrorKind::MissingRequiredArgument),
+            ("stepwell export 01J -o x --otlp http://h", ErrorKind::ArgumentConflict),
+            ("stepwell export 01J --redact x --otlp http://h", ErrorKind::ArgumentConflict),
+            ("stepwell export 01J --header k=v", ErrorKind::MissingRequiredArgument),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
             ("stepwell delete", ErrorKind::MissingRequiredArgument),
             ("stepwell prune", ErrorKind::MissingRequiredArgument),

@@ -1,7 +1,5 @@
 //! Arguments of the commands about sessions.
 
-use std::path::PathBuf;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
@@ -152,29 +150,6 @@ pub(crate) struct TreeArgs {
     /// At most so many rows
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
-}
-
-/// Arguments of `otlp`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Examples:
-  stepwell otlp 01KYS8 -o traces.jsonl
-  stepwell otlp 01KYS8 01KZ3F --endpoint http://127.0.0.1:4318
-
-The same session always gives the same trace id and span ids.")]
-pub(crate) struct OtlpArgs {
-    /// Ids of the sessions; their beginnings are enough
-    #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(complete::sessions))]
-    pub(crate) ids: Vec<String>,
-    /// File to write, one request a line; stdout when neither this nor --endpoint is given
-    #[arg(long, short = 'o', value_name = "FILE", conflicts_with = "endpoint")]
-    pub(crate) output: Option<PathBuf>,
-    /// OTLP/HTTP address of a collector; `/v1/traces` is added when it has no path
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint: Option<String>,
-    /// A header for the collector, for example a key; may be given more than once
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = label, requires = "endpoint")]
-    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// Arguments of `send`.

@@ -119,6 +119,21 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
     }
 }
 
+/// Reads what was before `head`, so that what follows names tools and not only calls.
+pub(super) async fn look_back(
+    client: &Client,
+    session_id: &str,
+    head: u64,
+    narrator: &mut Narrator,
+) -> anyhow::Result<()> {
+    let after = head.saturating_sub(LOOK_BACK);
+    let mut pages = Pages::new(client, session_id.to_owned(), after, false);
+    while let Some(page) = pages.next().await? {
+        page.iter().filter(|event| event.seq <= head).for_each(|event| narrator.note(event));
+    }
+    Ok(())
+}
+
 /// Shows the events from `first_shown` on; the others are only read. Returns the last seq.
 fn show(
     context: &Context,

@@ -77,6 +77,7 @@ impl Context {
             zone: TimeZone::system(),
             width: self.out.width,
             paint: self.out.paint,
+            is_past: false,
         }
     }
 
@@ -124,7 +125,6 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Fork(args) => history::fork(&context, args).await,
         Command::Diff(args) => history::diff(&context, args).await,
         Command::Tree(args) => tree::run(&context, args).await,
-        Command::Otlp(args) => Box::pin(otlp::run(&context, args)).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,
@@ -203,8 +203,10 @@ async fn answer<T>(
 ) -> anyhow::Result<T> {
     let mut spinner = Spinner::for_stderr();
     let words = format!("waiting for {}", client.server());
-    let response = with_progress(&mut spinner, &words, call).await;
-    Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
+    match with_progress(&mut spinner, &words, call).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(client.refusal_of_whom(&status).await.into()),
+    }
 }
 
 /// Who acts.

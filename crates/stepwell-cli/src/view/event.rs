@@ -70,7 +70,10 @@ impl Narrator {
 
     /// `shell 3.1`, or only the call when its step was not seen.
     fn call(&self, body: &Value) -> String {
-        let call_id = text(body, "call_id");
+        self.named(text(body, "call_id"))
+    }
+
+    fn named(&self, call_id: &str) -> String {
         match self.tool_of(call_id) {
             Some(tool) => format!("{tool} {call_id}"),
             None => format!("call {call_id}"),
@@ -102,15 +105,65 @@ impl Narrator {
             ),
             "approval_requested" => (Tone::Attention, self.asked(event, body)),
             "approval_decided" => (Tone::Good, self.decided(body, by)),
-            "message_received" => (Tone::Strong, message(body, by)),
+            "message_received" => (Tone::Strong, self.message(body, by)),
             "timer_started" => (Tone::Faint, timer_started(event, body)),
             "timer_fired" => (Tone::Faint, text(body, "timer").to_owned()),
             "cancel_requested" | "pause_requested" | "resume_requested" => {
                 (Tone::Attention, with_reason(format!("by {by}"), text(body, "reason")))
             }
+            "override_applied" => (Tone::Strong, self.forked(body, by)),
             "session_finished" => finished(body),
             // Written by another release: better its JSON than nothing.
             _ => (Tone::Plain, body.to_string()),
+        }
+    }
+
+    fn message(&self, body: &Value, by: &str) -> String {
+        let answers = match text(body, "answers") {
+            "" => String::new(),
+            call_id => format!(" (answers {})", self.named(call_id)),
+        };
+        format!("{by}{answers}: {}", payload(body, "content"))
+    }
+
+    /// How a fork begins: of whom, and what is otherwise.
+    fn forked(&self, body: &Value, by: &str) -> String {
+        let mut words = format!(
+            "fork of {} at event {}, by {by}",
+            text(body, "parent"),
+            number(body, "parent_seq")
+        );
+        let mut others: Vec<String> = list(body, "edits").map(|it| self.edit(it)).collect();
+        if let Some(agent) = body.get("agent") {
+            let model = agent.get("model").map(|it| text(it, "name")).unwrap_or_default();
+            others.push(format!("agent {} with model {model}", text(agent, "name")));
+        }
+        if !others.is_empty() {
+            words.push_str(": ");
+            words.push_str(&others.join("; "));
+        }
+        if flag(body, "paused") {
+            words.push_str(", begins held");
+        }
+        words
+    }
+
+    /// One thing that is otherwise in a fork.
+    fn edit(&self, edit: &Value) -> String {
+        let part = |name: &str| edit.get(name);
+        if let Some(it) = part("tool_result") {
+            let what = if text(it, "outcome") == "ok" { "result" } else { "error" };
+            format!("{} has the {what} {:?}", self.call(it), gist(payload(it, "output")))
+        } else if let Some(it) = part("model_reply") {
+            format!("the model says: {}", replied(it))
+        } else if let Some(it) = part("arguments") {
+            let arguments = it.get("arguments").map(Value::to_string).unwrap_or_default();
+            format!("{} has the arguments {arguments}", self.call(it))
+        } else if let Some(it) = part("message") {
+            format!("a message: {}", payload(it, "content"))
+        } else {
+            // Written by another release.
+            edit.to_string()
         }
     }
 
@@ -197,8 +250,10 @@ fn replied(body: &Value) -> String {
 }
 
 fn failed(body: &Value) -> String {
+    // An error that came after the answer had begun has the status of that beginning.
     let status = match number(body, "http_status") {
         0 => String::new(),
+        200..=299 => " in a stream that had begun well".to_owned(),
         status => format!(" {status}"),
     };
     let endpoint = text(body, "endpoint");
@@ -209,14 +264,6 @@ fn failed(body: &Value) -> String {
         attempt(body),
         text(body, "message")
     )
-}
-
-fn message(body: &Value, by: &str) -> String {
-    let answers = match text(body, "answers") {
-        "" => String::new(),
-        call_id => format!(" (answers {call_id})"),
-    };
-    format!("{by}{answers}: {}", payload(body, "content"))
 }
 
 fn timer_started(event: &Event, body: &Value) -> String {
@@ -350,6 +397,11 @@ mod tests {
             r#"{"step":3,"attempt":1,"endpoint":"http://h/v1","error":"rate_limited","message":"slow down","http_status":429}"#,
             "step 3, rate_limited 429 at http://h/v1: slow down",
         );
+        says(
+            "model_failed",
+            r#"{"step":3,"attempt":1,"endpoint":"http://h/v1","error":"server_error","message":"it died","http_status":200}"#,
+            "step 3, server_error in a stream that had begun well at http://h/v1: it died",
+        );
     }
 
     #[test]
@@ -402,10 +454,24 @@ mod tests {
         says(
             "message_received",
             r#"{"content":"go on","answers":"3.2"}"#,
-            "ada (answers 3.2): go on",
+            "ada (answers read_file 3.2): go on",
         );
         says("pause_requested", r#"{"reason":"lunch"}"#, "by ada: lunch");
         says("resume_requested", "{}", "by ada");
+    }
+
+    #[test]
+    fn the_beginning_of_a_fork_is_told_in_words() {
+        says(
+            "override_applied",
+            r#"{"parent":"01K","parent_seq":9,"seed":"s","workspace":"w","paused":true,"agent":{"name":"coder","model":{"name":"qwen3"}},"edits":[{"tool_result":{"call_id":"3.1","outcome":"ok","output":"all green\nx"}},{"message":{"content":"go on"}},{"arguments":{"call_id":"3.2","arguments":{"path":"a"}}}]}"#,
+            r#"fork of 01K at event 9, by ada: shell 3.1 has the result "all green"; a message: go on; read_file 3.2 has the arguments {"path":"a"}; agent coder with model qwen3, begins held"#,
+        );
+        says(
+            "override_applied",
+            r#"{"parent":"01K","parent_seq":9,"seed":"s","workspace":"w"}"#,
+            "fork of 01K at event 9, by ada",
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::args::ShowArgs;
 use crate::commands::{Context, answer, expected};
 use crate::exit::Exit;
 use crate::view;
+use crate::view::session::Page;
 use crate::view::visible::{Care, block};
 
 /// Most messages of one request.
@@ -36,7 +37,8 @@ pub(in crate::commands) async fn run(context: &Context, args: &ShowArgs) -> anyh
         answer: state.answer.clone(),
         ..GetSessionResponse::default()
     };
-    out.lines(&view::session::page(session, &shown, &context.page()))?;
+    let page = Page { is_past: state.head_seq != session.head_seq, ..context.page() };
+    out.lines(&view::session::page(session, &shown, &page))?;
     let limits = state.limits.unwrap_or_default();
     out.line(&format!("steps {} of {}", limits.steps, limits.steps_max))?;
     for timer in &state.timers {

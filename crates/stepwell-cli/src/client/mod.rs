@@ -1,5 +1,8 @@
 //! The connection to the server, and what its errors mean for a person.
 
+mod probe;
+mod words;
+
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -21,6 +24,8 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that is not used is checked this often, so that a dead one is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Header in which a server says its release.
+pub(crate) const RELEASE_HEADER: &str = "stepwell-version";
 
 /// Why a call did not do what it was asked.
 #[derive(Debug)]
@@ -107,6 +112,18 @@ impl Client {
     /// What a failed call means.
     pub(crate) fn refusal(&self, status: &Status) -> Refusal {
         refusal(&self.server, status)
+    }
+
+    /// The same, and when no Stepwell server said it, a look at who answers there.
+    pub(crate) async fn refusal_of_whom(&self, status: &Status) -> Refusal {
+        let refusal = self.refusal(status);
+        if status.metadata().contains_key(RELEASE_HEADER) {
+            return refusal;
+        }
+        match probe::stranger(&self.server).await {
+            Some(who) => foreign(&self.server, who),
+            None => refusal,
+        }
     }
 }
 
@@ -199,9 +216,21 @@ pub(crate) fn refusal(server: &str, status: &Status) -> Refusal {
         None if status.message().is_empty() => {
             (format!("the server at {server} refused without a reason ({code})"), false)
         }
-        None => (status.message().to_owned(), false),
+        None => (words::in_flags(status.message()), false),
     };
     Refusal { code, message, is_broken }
+}
+
+/// Not worth another try: whoever answers there will not become a Stepwell server.
+fn foreign(server: &str, who: &str) -> Refusal {
+    Refusal {
+        code: Code::Unimplemented,
+        message: format!(
+            "{who} answers at {server}, and it is no Stepwell server: start one with `stepwell \
+             serve`, or name its address with --server"
+        ),
+        is_broken: false,
+    }
 }
 
 fn broken(server: &str, reason: &str) -> String {
@@ -242,6 +271,22 @@ mod tests {
             )
         );
         assert!(refusal.may_pass());
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_kind_is_called_so() {
+        let routes = axum::Router::new();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let mut serving = tokio::task::JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, routes).await });
+        let client = Client::connect(&server).await.unwrap();
+        let request = stepwell_proto::v1::ListWorkersRequest {};
+        let status = client.agents().list_workers(request).await.unwrap_err();
+        let refusal = client.refusal_of_whom(&status).await;
+        let expected = format!("a web server answers at {server}, and it is no Stepwell server");
+        assert!(refusal.message.starts_with(&expected), "{refusal}");
+        assert!(!refusal.is_broken);
     }
 
     #[test]
