@@ -188,6 +188,7 @@ fn event(seq: u64) -> Event {
                 wire_id: "call".into(),
                 name: "look_up".into(),
                 arguments: Text::from("{\"item\":9}"),
+                repaired: None,
                 problem: None,
             }],
             finish_reason: FinishReason::ToolCalls,

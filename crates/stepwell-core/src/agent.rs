@@ -40,6 +40,10 @@ pub struct ModelSpec {
     pub name: String,
     /// Base address of an OpenAI-compatible API, for example `http://127.0.0.1:8000/v1`.
     pub base_url: String,
+    /// Base addresses of further servers of the same model. A session stays with the one that holds
+    /// its prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
     /// Name of the environment variable that holds the key. The key itself is never stored.
     pub api_key_env: Option<String>,
     /// A JSON object that is merged into each request: `temperature`, `max_tokens`, `seed` …
@@ -145,6 +149,10 @@ pub struct Limits {
     pub repeat_count: u32,
     /// How often a tool that may be repeated is started for one call.
     pub tool_attempts_max: u32,
+    /// How many replies in a row may be unusable (no call that can run, no answer that fits) before
+    /// the session ends; 0 switches the check off, as it was before there was one.
+    #[serde(default)]
+    pub unusable_replies_max: u32,
     /// How much of one tool result the model is shown, in bytes. The whole stays in the log.
     pub observation_bytes_max: u32,
 }
@@ -158,6 +166,7 @@ impl Default for Limits {
             repeat_window: 8,
             repeat_count: 3,
             tool_attempts_max: 3,
+            unusable_replies_max: 5,
             observation_bytes_max: 48 * 1024,
         }
     }

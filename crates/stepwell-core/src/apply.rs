@@ -9,14 +9,14 @@ use alloc::sync::Arc;
 
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
-    Event, EventBody, Family, FinishReason, MessageReceived, ModelFailed, ModelReplied,
-    ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome,
-    ToolRefused, ToolScheduled,
+    Event, EventBody, Family, FinishReason, MessageReceived, ModelErrorKind, ModelFailed,
+    ModelReplied, ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
-use crate::repeat::{forget_actions, note_actions};
+use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
@@ -155,6 +155,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
     if let Some(deadline_ms) = it.agent.limits.deadline_ms {
         state.timers.insert(Timer::Deadline, event.time.plus_ms(deadline_ms));
     }
+    state.prefix_key.clone_from(&it.seed);
     state.origin = Some(Origin {
         agent: it.agent.clone(),
         title: it.title.clone(),
@@ -170,7 +171,10 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
 
 fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String> {
     match state.phase {
-        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => state.step = it.step,
+        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => {
+            state.step = it.step;
+            state.quota_waits = 0;
+        }
         Phase::Backoff { attempt } if it.step == state.step && it.attempt == attempt => {}
         Phase::Absent
         | Phase::Ready
@@ -198,6 +202,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     }
     state.prompt.push_assistant(content, &it.tool_calls);
     state.usage.add(&it.usage);
+    state.prefix_holder = Some(it.endpoint.clone());
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;
@@ -225,6 +230,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
+    note_usefulness(state);
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
     if state.calls.is_empty() && show_inbox(state)? {
@@ -246,6 +252,7 @@ fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String
     state.phase = Phase::Backoff { attempt: it.attempt.saturating_add(1) };
     state.model_failure = Some(it.clone());
     state.failure_handled = false;
+    state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
     show_inbox(state)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::event::{LimitKind, Outcome, Question, Timer};
+use crate::event::{LimitKind, ModelErrorKind, Outcome, Question, Timer};
 use crate::state::{Call, CallStatus, Phase, SessionState, Stop};
 
 /// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
@@ -82,6 +82,12 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
     };
     let cause = format!("{}: {}", failure.endpoint, failure.message);
     match state.timers.get(&Timer::ModelRetry) {
+        Some(due_at) if failure.error == ModelErrorKind::QuotaExhausted => {
+            format!(
+                "waits for the model server's quota, asks again at {}: {cause}",
+                due_at.to_utc()
+            )
+        }
         Some(due_at) => {
             format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc())
         }

@@ -13,6 +13,7 @@ extern crate alloc;
 pub mod agent;
 pub mod apply;
 mod approve;
+pub mod arguments;
 pub mod codec;
 pub mod compare;
 pub mod decide;

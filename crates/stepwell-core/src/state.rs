@@ -19,7 +19,7 @@ use crate::prompt::Prompt;
 use crate::text::Text;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 3;
+pub const STATE_VERSION: u32 = 4;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -74,10 +74,23 @@ pub struct SessionState {
     pub deadline_passed: bool,
     /// Tokens so far.
     pub usage: Usage,
+    /// The same for a session and all its forks, whose prompts begin alike.
+    pub prefix_key: String,
+    /// The address of the model server that answered last: it holds the prefix of the prompt.
+    pub prefix_holder: Option<String>,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.
     pub repeated: Option<String>,
+    /// Replies in a row that could not be used.
+    #[serde(default)]
+    pub unusable_replies: u32,
+    /// What was wrong with the last of them.
+    #[serde(default)]
+    pub unusable_reason: String,
+    /// Attempts of this step that met an exhausted quota: they count for nothing.
+    #[serde(default)]
+    pub quota_waits: u32,
     /// The last attempt to ask the model failed so; gone with the next reply.
     pub model_failure: Option<ModelFailed>,
     /// What follows from that failure is decided.

@@ -353,6 +353,7 @@ fn reply_of(
         wire_id: String::new(),
         name: name.clone(),
         arguments: Text::from(arguments.as_str()),
+        repaired: None,
         problem: validate::problem(agent, name, arguments),
     };
     ModelReplied {

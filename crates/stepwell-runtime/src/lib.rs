@@ -15,9 +15,11 @@ pub mod import;
 mod live;
 mod load;
 mod mailbox;
+mod messages;
 mod model_call;
 mod owner;
 mod scheduler;
+mod stall;
 pub mod system;
 pub mod task;
 mod tool_call;
@@ -27,3 +29,4 @@ pub use engine::{CreateSession, CreatedSession, Engine, EngineOptions, Ports, Su
 pub use error::EngineError;
 pub use fork::{Change, ForkPlan, ForkSession};
 pub use live::{LiveChunk, LiveChunkKind, LiveInfo, Subscription};
+pub use messages::{Message, MessageWindow};

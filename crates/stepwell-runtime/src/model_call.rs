@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
+use stepwell_core::event::{FinishReason, ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
 use stepwell_core::{Agent, CallId, Input, SessionId, Text};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelSink};
 
@@ -45,15 +45,9 @@ fn bounded(answer: ModelAnswer) -> Result<ModelAnswer, ModelFailure> {
     if calls <= TOOL_CALLS_MAX {
         return Ok(answer);
     }
-    Err(ModelFailure {
-        endpoint: answer.endpoint,
-        kind: ModelErrorKind::BadResponse,
-        message: format!(
-            "the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}"
-        ),
-        http_status: None,
-        retry_after_ms: None,
-    })
+    let message =
+        format!("the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}");
+    Err(ModelFailure::new(answer.endpoint, ModelErrorKind::BadResponse, message))
 }
 
 struct Sink {
@@ -83,18 +77,17 @@ impl ModelSink for Sink {
 }
 
 fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> ModelReplied {
+    let is_cut = matches!(answer.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
     let tool_calls = answer.tool_calls.into_iter().map(|call| {
-        let problem = validate::problem(agent, &call.name, &call.arguments);
-        // Some servers send nothing where `{}` is meant; it fits the schema, or is a problem.
-        let is_empty = call.arguments.trim().is_empty();
-        let arguments = if is_empty { "{}".to_string() } else { call.arguments };
+        let judged = validate::judge(agent, &call.name, call.arguments, is_cut);
         ToolCall {
             // The core numbers the calls.
             call_id: CallId { step, index: 0 },
             wire_id: call.id,
             name: call.name,
-            arguments: Text::from(arguments),
-            problem,
+            arguments: Text::from(judged.arguments),
+            repaired: judged.repaired,
+            problem: judged.problem,
         }
     });
     ModelReplied {
@@ -120,5 +113,7 @@ fn failed(step: u32, attempt: u32, failure: ModelFailure) -> ModelFailed {
         message: failure.message,
         http_status: failure.http_status,
         retry_after_ms: failure.retry_after_ms,
+        time_limit: failure.time_limit,
+        context: failure.context,
     }
 }

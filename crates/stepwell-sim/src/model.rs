@@ -273,13 +273,7 @@ pub fn fail(kind: ModelErrorKind) -> Say {
 
 /// A failure of that kind.
 pub fn failure(kind: ModelErrorKind) -> ModelFailure {
-    ModelFailure {
-        endpoint: ENDPOINT.to_string(),
-        kind,
-        message: format!("simulated {}", kind.as_str()),
-        http_status: None,
-        retry_after_ms: None,
-    }
+    ModelFailure::new(ENDPOINT.to_string(), kind, format!("simulated {}", kind.as_str()))
 }
 
 impl Say {

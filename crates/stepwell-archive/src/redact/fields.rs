@@ -19,6 +19,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/labels/*/value",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
         ],
@@ -29,6 +30,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/content",
             "/reasoning",
             "/tool_calls/*/arguments",
+            "/tool_calls/*/repaired/raw",
             "/tool_calls/*/problem",
             "/endpoint",
         ],
@@ -49,6 +51,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/title",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
             "/edits/*/tool_result/output",
@@ -132,6 +135,9 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
     for (i, call) in it.tool_calls.iter_mut().enumerate() {
         let arguments = format!("{at}/tool_calls/{i}/arguments");
         visit(&arguments, Field::Arguments(&mut call.arguments));
+        if let Some(repaired) = &mut call.repaired {
+            visit(&format!("{at}/tool_calls/{i}/repaired/raw"), Field::Text(&mut repaired.raw));
+        }
         if let Some(problem) = &mut call.problem {
             visit(&format!("{at}/tool_calls/{i}/problem"), Field::Plain(problem));
         }
@@ -164,6 +170,9 @@ fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
 fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
     visit("/agent/instructions", Field::Plain(&mut agent.instructions));
     visit("/agent/model/base_url", Field::Plain(&mut agent.model.base_url));
+    for (i, url) in agent.model.replicas.iter_mut().enumerate() {
+        visit(&format!("/agent/model/replicas/{i}"), Field::Plain(url));
+    }
     visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
     for (i, tool) in agent.tools.iter_mut().enumerate() {
         let at = format!("/agent/tools/{i}/description");

@@ -107,6 +107,7 @@ fn arguments_stay_json_and_keep_what_is_structure() {
             wire_id: "call_1".into(),
             name: "shell".into(),
             arguments: format!(r#"{{"command": "curl -H {key}", "n": [1, "{key}"]}}"#).into(),
+            repaired: None,
             problem: None,
         }],
         finish_reason: FinishReason::ToolCalls,

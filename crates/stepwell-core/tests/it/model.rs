@@ -37,6 +37,7 @@ fn every_kind_of_failure_has_its_consequence() {
         (ModelErrorKind::Transport, ["model_failed", "timer_started"]),
         (ModelErrorKind::Overloaded, ["model_failed", "timer_started"]),
         (ModelErrorKind::RateLimited, ["model_failed", "timer_started"]),
+        (ModelErrorKind::QuotaExhausted, ["model_failed", "timer_started"]),
         (ModelErrorKind::ServerError, ["model_failed", "timer_started"]),
         (ModelErrorKind::StreamBroken, ["model_failed", "timer_started"]),
         (ModelErrorKind::Timeout, ["model_failed", "timer_started"]),
@@ -44,6 +45,7 @@ fn every_kind_of_failure_has_its_consequence() {
         (ModelErrorKind::ContextTooLong, ["model_failed", "session_finished"]),
         (ModelErrorKind::BadRequest, ["model_failed", "session_finished"]),
         (ModelErrorKind::Unauthorized, ["model_failed", "session_finished"]),
+        (ModelErrorKind::ContentFilter, ["model_failed", "session_finished"]),
     ] {
         assert_eq!(World::new().fail(error), kinds, "{error:?}");
     }
@@ -133,6 +135,43 @@ fn the_rows_of_retry_after() {
             assert!((cap..=cap + 1_000).contains(&wait), "{row}: {wait}");
         }
     }
+}
+
+/// An empty account is no fault of the request: the session waits as long as it takes, and the
+/// attempts that met it do not count.
+#[test]
+fn an_exhausted_quota_is_waited_for() {
+    let mut world = World::new();
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        let quota = world.fail(ModelErrorKind::QuotaExhausted);
+        assert_eq!(quota, ["model_failed", "timer_started"]);
+        waits.push(world.state.timers[&Timer::ModelRetry].0 - world.now);
+        assert_eq!(world.status(), Status::Sleeping);
+        assert!(stepwell_core::explain::explain(&world.state).contains("quota"));
+        world.wake();
+    }
+    assert!((60_000..=75_000).contains(&waits[0]), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 30 * 60_000 * 5 / 4), "{waits:?}");
+    for _ in 0..2 {
+        assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "timer_started"]);
+        let wait = world.state.timers[&Timer::ModelRetry].0 - world.now;
+        assert!(wait < 60_000, "the usual backoff: {wait}");
+        world.wake();
+    }
+    assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "session_finished"]);
+    let EventBody::SessionFinished(end) = world.last() else { panic!() };
+    assert!(end.reason.starts_with("3 attempts failed"), "{}", end.reason);
+}
+
+#[test]
+fn the_wait_that_a_server_names_for_its_quota_is_kept() {
+    let mut world = World::new();
+    let mut failure = failure(1, 1, ModelErrorKind::QuotaExhausted);
+    failure.retry_after_ms = Some(6 * 3_600_000);
+    world.when(Input::ModelFailed(failure));
+    let wait = world.state.timers[&Timer::ModelRetry].0 - world.now;
+    assert!((6 * 3_600_000..=6 * 3_600_000 + 1_000).contains(&wait), "{wait}");
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub(crate) fn agent() -> Agent {
         model: ModelSpec {
             name: "small".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse(r#"{"temperature":0}"#).unwrap(),
             timeouts: ModelTimeouts::default(),
@@ -121,6 +122,7 @@ pub(crate) fn wants(tool: &str, arguments: &str) -> ToolCall {
         wire_id: String::new(),
         name: tool.into(),
         arguments: Text::from(arguments),
+        repaired: None,
         problem: None,
     }
 }
@@ -150,6 +152,8 @@ pub(crate) fn failure(step: u32, attempt: u32, error: ModelErrorKind) -> ModelFa
         message: "no luck".into(),
         http_status: None,
         retry_after_ms: None,
+        time_limit: None,
+        context: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn replied(arguments: &str) -> ModelReplied {
             wire_id: "c1".into(),
             name: "find".into(),
             arguments: Text::from(arguments),
+            repaired: None,
             problem: None,
         }],
         finish_reason: FinishReason::ToolCalls,

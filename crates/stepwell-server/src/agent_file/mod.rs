@@ -45,6 +45,8 @@ pub struct ModelDefaults {
     pub name: Option<String>,
     /// Address of its server (`STEPWELL_MODEL_URL`).
     pub base_url: Option<String>,
+    /// Addresses of further servers of the same model.
+    pub replicas: Vec<String>,
     /// Name of the environment variable with the key for that address.
     pub api_key_env: Option<String>,
 }
@@ -151,6 +153,9 @@ fn limits(document: &mut Section<'_>) -> Limits {
         tool_attempts_max: section
             .small_number("tool_attempts", 1)
             .unwrap_or(default.tool_attempts_max),
+        unusable_replies_max: section
+            .small_number("unusable_replies", 0)
+            .unwrap_or(default.unusable_replies_max),
         observation_bytes_max: section
             .small_number("observation_bytes", OBSERVATION_BYTES_MIN)
             .unwrap_or(default.observation_bytes_max),

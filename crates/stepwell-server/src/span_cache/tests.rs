@@ -34,6 +34,7 @@ fn event(seq: u64) -> Event {
                 wire_id: "w".into(),
                 name: "find".into(),
                 arguments: Text::from("{\"box\":9}"),
+                repaired: None,
                 problem: None,
             }],
             finish_reason: FinishReason::ToolCalls,

@@ -73,13 +73,9 @@ impl ModelPort for Script {
                 answer.tool_calls.push(WireToolCall { id: "w1".into(), name, arguments });
             }
             None => {
-                return Err(ModelFailure {
-                    endpoint: "script".into(),
-                    kind: ModelErrorKind::BadRequest,
-                    message: "the script is over".into(),
-                    http_status: None,
-                    retry_after_ms: None,
-                });
+                let message = "the script is over".into();
+                let kind = ModelErrorKind::BadRequest;
+                return Err(ModelFailure::new("script".into(), kind, message));
             }
         }
         Ok(answer)
@@ -128,6 +124,7 @@ impl World {
         let model_defaults = ModelDefaults {
             name: Some("script".into()),
             base_url: Some("http://127.0.0.1:9/v1".into()),
+            replicas: Vec::new(),
             api_key_env: None,
         };
         let services = Services { engine: engine.clone(), gateway, model_defaults };

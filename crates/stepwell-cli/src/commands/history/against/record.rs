@@ -281,6 +281,7 @@ pub(super) mod tests {
             wire_id: format!("w{index}"),
             name: "pay".into(),
             arguments: Text::from(arguments),
+            repaired: None,
             problem: None,
         }
     }
