@@ -35,6 +35,11 @@ impl ImportFold {
         Self { session_id, state: SessionState::default(), approvals: BTreeMap::new() }
     }
 
+    /// The session.
+    pub fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
     /// The state so far.
     pub fn state(&self) -> &SessionState {
         &self.state

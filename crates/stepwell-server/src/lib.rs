@@ -28,4 +28,6 @@ pub use convert::{
 };
 pub use find::PREFIX_CHARS_MIN;
 pub use import::IMPORT_BYTES_MAX_DEFAULT;
-pub use server::{PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, serve};
+pub use server::{
+    PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, serve, serve_within,
+};

@@ -16,6 +16,7 @@ use stepwell_proto::v1::session_service_server::SessionServiceServer;
 use stepwell_proto::v1::store_service_server::StoreServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
+use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -143,19 +144,9 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (slow_reader, drain) = (options.slow_reader, options.drain);
     let gate = http::Gate::new(&options.allowed_hosts);
-    let watches = Tasks::new();
-    let api = Arc::new(Api {
-        engine: services.engine,
-        gateway: services.gateway.clone(),
-        model_defaults: services.model_defaults,
-        options,
-        spans: SpanCache::default(),
-        watches: watches.clone(),
-        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
-        walks: Semaphore::new(WALKS_MAX),
-        shutdown: shutdown.clone(),
-        backups: OneAtATime::default(),
-    });
+    let gateway = services.gateway.clone();
+    let api = api_of(services, options, &shutdown);
+    let watches = api.watches.clone();
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICE_NAMES {
         health.set_service_status(service, ServingStatus::Serving).await;
@@ -181,7 +172,7 @@ pub async fn serve(
         .serve_with_incoming_shutdown(connections, shutdown.clone().cancelled_owned());
     let deadline = async {
         shutdown.cancelled().await;
-        services.gateway.close();
+        gateway.close();
         for service in SERVICE_NAMES {
             health.set_service_status(service, ServingStatus::NotServing).await;
         }
@@ -194,6 +185,45 @@ pub async fn serve(
     kill.cancel();
     watches.finish(Duration::ZERO).await;
     Ok(())
+}
+
+/// Serves one connection inside this process, which nobody else can reach, until its other end is
+/// dropped or `shutdown` comes. Nothing runs: the engine is only asked.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve_within(
+    connection: DuplexStream,
+    services: Services,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let api = api_of(services, options, &shutdown);
+    let watches = api.watches.clone();
+    let router = routes(api)?.into_axum_router().layer(middleware::map_response(in_words));
+    let connections = futures_util::stream::iter([Ok::<_, std::io::Error>(connection)]);
+    let mut transport = tonic::transport::Server::builder();
+    let served = transport
+        .add_routes(Routes::from(router))
+        .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())
+        .await;
+    watches.finish(Duration::ZERO).await;
+    Ok(served?)
+}
+
+fn api_of(services: Services, options: ServerOptions, shutdown: &CancellationToken) -> Arc<Api> {
+    Arc::new(Api {
+        engine: services.engine,
+        gateway: services.gateway,
+        model_defaults: services.model_defaults,
+        options,
+        spans: SpanCache::default(),
+        watches: Tasks::new(),
+        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+        walks: Semaphore::new(WALKS_MAX),
+        shutdown: shutdown.clone(),
+        backups: OneAtATime::default(),
+    })
 }
 
 /// All routes of the port but the health service.

@@ -155,7 +155,7 @@ pub(crate) enum Command {
     /// Let a paused session do exactly one thing, and hold it again
     Step(ResumeArgs),
     /// Say why a session is where it is, and what would move it
-    Explain(SessionArg),
+    Explain(RecordedArg),
     /// Delete sessions for good
     Delete(DeleteArgs),
     /// Delete the sessions that ended long ago

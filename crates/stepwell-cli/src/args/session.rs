@@ -28,6 +28,14 @@ pub(crate) struct SessionArg {
     pub(crate) id: String,
 }
 
+/// One session that is only read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RecordedArg {
+    /// Id of the session, its beginning is enough; or an exported file, which needs no server
+    #[arg(value_name = "ID|FILE", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) id: String,
+}
+
 /// Until when `submit --wait` waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitUntil {
@@ -105,7 +113,7 @@ pub(crate) struct LsArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// Only events after this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(crate) after: u64,
@@ -137,7 +145,7 @@ pub(crate) struct TailArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// The tree as it stood after this event; what was open then is open
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,

@@ -8,12 +8,14 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
 use stepwell_proto::v1::history_service_client::HistoryServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use stepwell_proto::v1::store_service_client::StoreServiceClient;
-use tonic::transport::{Channel, Endpoint};
+use tokio::io::DuplexStream;
+use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status, TimeoutExpired};
 
 /// How long a connection may take to stand.
@@ -24,6 +26,8 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that is not used is checked this often, so that a dead one is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Stands for the address of a server in this process.
+const WITHIN: &str = "http://localhost";
 /// Header in which a server says its release.
 pub(crate) const RELEASE_HEADER: &str = "stepwell-version";
 
@@ -72,6 +76,20 @@ impl Client {
         let connected = endpoint.connect().await;
         let channel = connected.map_err(|error| no_connection(server, &error))?;
         Ok(Self { server: server.to_owned(), channel })
+    }
+
+    /// A server at the other end of a pipe in this process.
+    pub(crate) async fn within(pipe: DuplexStream) -> Result<Self, Refusal> {
+        let endpoint = endpoint(WITHIN, CONNECT_TIMEOUT)?;
+        let mut pipe = Some(pipe);
+        let connector = tower::service_fn(move |_: Uri| {
+            // There is only one.
+            let pipe = pipe.take().map(TokioIo::new).ok_or(io::ErrorKind::ConnectionRefused);
+            std::future::ready(pipe.map_err(io::Error::from))
+        });
+        let connected = endpoint.connect_with_connector(connector).await;
+        let channel = connected.map_err(|error| no_connection(WITHIN, &error))?;
+        Ok(Self { server: WITHIN.to_owned(), channel })
     }
 
     /// Address of the server.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: it only looks. No folder, store or file is made.
 
+mod sessions;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -83,6 +85,9 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
     match client {
         Ok(client) => {
             for finding in server(&client).await {
+                show(finding)?;
+            }
+            for finding in sessions::look(&client).await {
                 show(finding)?;
             }
         }

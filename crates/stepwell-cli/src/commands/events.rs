@@ -20,8 +20,8 @@ const PAGE_WHOLE: u32 = 50;
 const LOOK_BACK: u64 = 200;
 
 pub(super) async fn run(context: &Context, args: EventsArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let mut pages = Pages::new(&client, args.session.id, args.after, args.whole);
+    let opened = context.open(&args.session.id).await?;
+    let mut pages = Pages::new(&opened.client, opened.id.clone(), args.after, args.whole);
     while let Some(page) = pages.next().await? {
         for event in &page {
             context.out.json(&view::json::Event::from(event))?;

@@ -16,6 +16,7 @@ mod lists;
 mod mock_model;
 mod otlp;
 mod prune;
+mod source;
 mod steer;
 mod stored;
 mod submit;
@@ -42,6 +43,7 @@ use crate::out::Out;
 use crate::progress::Spinner;
 use crate::view::session::Page;
 use crate::{demo, serve, time};
+use source::Source;
 
 /// Largest task, message or definition that is read from a file or stdin.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -116,7 +118,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tail(args) => Box::pin(events::tail(&context, args)).await,
         Command::Events(args) => events::run(&context, args).await,
         Command::Ls(args) => lists::ls(&context, args).await,
-        Command::Show(args) if args.at.is_none() && args.messages.is_none() => {
+        Command::Show(args)
+            if args.at.is_none()
+                && args.messages.is_none()
+                && !Source::of(&args.session.id).is_file() =>
+        {
             lists::show(&context, &args.session.id).await
         }
         Command::Show(args) => history::show_at(&context, &args).await,

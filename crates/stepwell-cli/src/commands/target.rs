@@ -40,7 +40,7 @@ impl Target {
             Some(folder) if folder != Path::new("") => folder,
             Some(_) | None => Path::new("."),
         };
-        let file = NamedTempFile::new_in(folder).map_err(|error| without_name(&error));
+        let file = NamedTempFile::new_in(folder).map_err(without_name);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let (file, path) = (BufWriter::new(file), path.to_owned());
         Ok(Self::File(Named { file, path, replaces }))
@@ -66,7 +66,7 @@ impl Named {
         match named.map_err(|error| error.error) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(taken(path)),
-            Err(error) => Err(without_name(&error)).with_context(failed),
+            Err(error) => Err(without_name(error)).with_context(failed),
         }
     }
 }
@@ -76,10 +76,11 @@ fn taken(path: &Path) -> String {
 }
 
 /// The error without the name of the file that stands for the wanted one: nobody asked for that.
-fn without_name(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error.kind().into(),
+fn without_name(error: io::Error) -> anyhow::Error {
+    let words = error.to_string();
+    match words.split_once(" at path ") {
+        Some((words, _)) => anyhow::Error::msg(words.to_owned()),
+        None => error.into(),
     }
 }
 

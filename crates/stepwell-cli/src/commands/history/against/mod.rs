@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{AgainstArgs, ReplayArgs, ToolsMode};
 use crate::client::Client;
 use crate::commands::agents::builtin_tools;
+use crate::commands::source::Source;
 use crate::commands::{Context, read_file};
 use crate::exit::{Exit, UsageError};
 use crate::out::Paint;
@@ -42,7 +43,7 @@ use gateway::Otherwise;
 use live::Workshop;
 use record::Record;
 use report::{Report, print_table};
-use source::{Source, sources};
+use source::{read, sources};
 
 pub(super) use source::request;
 
@@ -182,7 +183,7 @@ impl Plan {
         client: Option<&Client>,
     ) -> anyhow::Result<Option<Report>> {
         let record = tokio::select! {
-            record = source.read(client) => Arc::new(record?),
+            record = read(source, client) => Arc::new(record?),
             () = self.stop.cancelled() => return Ok(None),
         };
         let setting = Setting {
