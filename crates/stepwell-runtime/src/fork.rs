@@ -270,8 +270,9 @@ fn misplaced(survey: &Survey, at: Seq, change: &Change) -> Option<String> {
             (at < asked || at > last).then(|| {
                 let why = if at < asked { "was not asked for yet" } else { "has its result" };
                 format!(
-                    "at event {at} call {call_id} {why}: it is open from event {asked} to {last}; \
-                     fork there, or leave the event out"
+                    "at event {at} call {call_id} {why}, it is open {}: fork there, or leave the \
+                     event out",
+                    span(asked, last)
                 )
             })
         }
@@ -294,11 +295,20 @@ fn misplaced(survey: &Survey, at: Seq, change: &Change) -> Option<String> {
             let asked = survey.request_of(*step).unwrap_or(before);
             (at < asked || at > before).then(|| {
                 format!(
-                    "at event {at} the reply of step {step} is not awaited: it is from event \
-                     {asked} to {before}; fork there, or leave the event out"
+                    "at event {at} the reply of step {step} is not awaited, but {}: fork there, or \
+                     leave the event out",
+                    span(asked, before)
                 )
             })
         }
+    }
+}
+
+fn span(first: Seq, last: Seq) -> String {
+    if first == last {
+        format!("at event {first}")
+    } else {
+        format!("from event {first} to {last}")
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use axum::middleware;
 use axum::response::Response;
+use futures_util::StreamExt as _;
 use stepwell_proto::v1;
 use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
@@ -187,8 +188,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves one connection inside this process, which nobody else can reach, until its other end is
-/// dropped or `shutdown` comes. Nothing runs: the engine is only asked.
+/// Serves one connection inside this process, which nobody else can reach, until `shutdown`
+/// comes. Nothing runs: the engine is only asked.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -201,7 +202,9 @@ pub async fn serve_within(
     let api = api_of(services, options, &shutdown);
     let watches = api.watches.clone();
     let router = routes(api)?.into_axum_router().layer(middleware::map_response(in_words));
-    let connections = futures_util::stream::iter([Ok::<_, std::io::Error>(connection)]);
+    // After it comes none, and the transport must not end for that.
+    let connections = futures_util::stream::iter([Ok::<_, std::io::Error>(connection)])
+        .chain(futures_util::stream::pending());
     let mut transport = tonic::transport::Server::builder();
     let served = transport
         .add_routes(Routes::from(router))

@@ -47,7 +47,8 @@ Feeds the recorded inputs through the rules of this release and compares every d
 asked, run or written. Exit code 0: the same; 3: diverged, with the first event and both sides.
 
 With --against the recorded task is run anew with another agent, in this process: the model is asked,
-tools give what they gave then. Exit code 0: every run came to an end; 1: one did not.
+tools give what they gave then. Exit code 0: every run came to an end; 3: one failed, was cancelled or
+reached a limit where the recorded one had completed; 1: one did not come to an end.
 Neither the server nor the recorded session is written to.
 
 Examples:

@@ -126,7 +126,7 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// Go on with what happens next, with live tokens and output, until the session is over
     #[arg(long, short = 'f')]
     pub(crate) follow: bool,

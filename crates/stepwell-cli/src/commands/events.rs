@@ -4,11 +4,12 @@ use stepwell_proto::v1::{Event, ListEventsRequest, ListEventsResponse};
 use tonic::Code;
 
 use super::follow::{End, Follow, follow};
+use super::source::Opened;
 use super::submit::{Watcher, interrupted};
 use super::{Context, answer, expected, get_session};
 use crate::args::{EventsArgs, TailArgs};
 use crate::client::{Client, Refusal};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::view;
 use crate::view::event::Narrator;
 
@@ -82,8 +83,11 @@ impl<'a> Pages<'a> {
 }
 
 pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let response = get_session(&client, &args.session.id).await?;
+    let Opened { client, id, is_file, .. } = &context.open(&args.session.id).await?;
+    if *is_file && args.follow {
+        return Err(UsageError("-f: what lies in a file does not go on".to_owned()).into());
+    }
+    let response = get_session(client, id).await?;
     let session = expected(response.session.as_ref(), "session")?;
     let id = session.session_id.as_str();
     let first_shown = match args.after {
@@ -94,7 +98,7 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
     watcher.print_chunks(args.live);
     let after = first_shown.saturating_sub(1);
     let mut last = after;
-    let mut pages = Pages::new(&client, id.to_owned(), after.saturating_sub(LOOK_BACK), false);
+    let mut pages = Pages::new(client, id.to_owned(), after.saturating_sub(LOOK_BACK), false);
     while let Some(page) = pages.next().await? {
         let narrator = watcher.narrator();
         last = last.max(show(context, narrator, &page, first_shown)?);
@@ -103,7 +107,7 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
         return Ok(Exit::Ok);
     }
     let events_only = context.out.is_json && !args.live;
-    let what = Follow { client: &client, session_id: id, after_seq: last, events_only };
+    let what = Follow { client, session_id: id, after_seq: last, events_only };
     let end = follow(what, &mut |news| watcher.take(&news)).await?;
     watcher.end()?;
     match end {

@@ -60,24 +60,24 @@ fn damaged(sessions: &[Session]) -> Finding {
 
 fn questions(sessions: &[Session]) -> Finding {
     let Some(first) = sessions.first() else {
-        return Finding::ok("questions", "no session waits for an answer");
+        return Finding::ok("waiting", "no session waits for an answer");
     };
     let verb = if sessions.len() == 1 { "waits" } else { "wait" };
     let (count, names) = (number(sessions.len(), "session"), named(sessions));
     let message = format!("{count} {verb} for an answer: {names}");
-    Finding::warn("questions", message, format!("read it with: stepwell show {}", first.session_id))
+    Finding::warn("waiting", message, format!("read it with: stepwell show {}", first.session_id))
 }
 
 fn open_approvals(open: usize, lost: usize) -> Finding {
     if open == 0 {
-        return Finding::ok("approvals", "none waits");
+        return Finding::ok("approval", "none waits");
     }
     let verb = if open == 1 { "waits" } else { "wait" };
     let mut message = format!("{} {verb} for a person", number(open, "action"));
     if lost > 0 {
         message.push_str(&format!(", the outcome of {lost} is unknown"));
     }
-    Finding::warn("approvals", message, "see them with: stepwell approvals")
+    Finding::warn("approval", message, "see them with: stepwell approvals")
 }
 
 /// A full page may have more behind it.
