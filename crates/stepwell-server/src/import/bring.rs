@@ -28,7 +28,7 @@ pub(super) async fn run(
     let store = &**api.engine.store();
     let session_id = reader.header().session_id;
     let import = store.import_begin(session_id).await.map_err(|error| failed(&error))?;
-    let mut reason = format!("imported from {name}, not to run by itself");
+    let mut reason = format!("imported from {name}");
     if reader.header().redacted {
         reason
             .push_str("; texts were removed from it, a call may run with markers instead of them");
