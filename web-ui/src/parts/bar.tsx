@@ -50,6 +50,7 @@ export function Bar() {
       <ThemeButton />
       <Button
         kind="quiet"
+        className="bar-keys"
         title="Commands"
         aria-label="Commands"
         icon={<Command size={16} aria-hidden />}
@@ -57,6 +58,7 @@ export function Bar() {
       />
       <Button
         kind="quiet"
+        className="bar-keys"
         title="Keys"
         aria-label="Keys"
         icon={<CircleHelp size={16} aria-hidden />}

@@ -168,6 +168,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Bring exported sessions into the server
     Import(ImportArgs),
+    /// Show an exported session in the browser, read only, without a server
+    View(ViewArgs),
     /// Print count and hash of sessions, to be kept elsewhere
     Anchor(AnchorArgs),
     /// Check exported sessions, and histories against what `anchor` wrote

@@ -141,6 +141,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Prune(args) => prune::run(&context, args).await,
         Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
         Command::Export(args) => Box::pin(export::run(&context, args)).await,
+        Command::View(args) => serve::show(context.out, args).await.map(|()| Exit::Ok),
         Command::Import(args) => Box::pin(import::run(&context, args)).await,
         Command::Anchor(args) => Box::pin(anchor::run(&context, args)).await,
         Command::Verify(args) => Box::pin(verify::run(&context, args)).await,

@@ -4,6 +4,7 @@
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
 mod catalogue;
+mod file;
 mod signals;
 mod start;
 
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
+pub(crate) use file::show;
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -93,6 +95,7 @@ async fn run_parts(
             base_url: settings.model_url.clone(),
             api_key_env: settings.api_key_env.clone(),
         },
+        shown: None,
     };
     let mut options = ServerOptions {
         listen: address,

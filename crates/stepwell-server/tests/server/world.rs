@@ -130,7 +130,7 @@ impl World {
             base_url: Some("http://127.0.0.1:9/v1".into()),
             api_key_env: None,
         };
-        let services = Services { engine: engine.clone(), gateway, model_defaults };
+        let services = Services { engine: engine.clone(), gateway, model_defaults, shown: None };
         let stop = shutdown.clone();
         tasks.spawn(async move { serve(listener, services, options, stop).await.unwrap() });
         Self { address, engine, store, shutdown, tasks }
