@@ -47,6 +47,15 @@ export function Bar() {
         <Plus size={14} aria-hidden />
         <span>New session</span>
       </Link>
+      <BarButtons />
+    </nav>
+  );
+}
+
+/** What every bar ends with. */
+export function BarButtons() {
+  return (
+    <>
       <ThemeButton />
       <Button
         kind="quiet"
@@ -64,7 +73,7 @@ export function Bar() {
         icon={<CircleHelp size={16} aria-hidden />}
         onClick={() => runCommand("help")}
       />
-    </nav>
+    </>
   );
 }
 

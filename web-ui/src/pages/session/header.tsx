@@ -13,6 +13,7 @@ import { Failed } from "../../parts/states.tsx";
 import { StatusMark } from "../../parts/status-mark.tsx";
 import { Age } from "../../parts/time.tsx";
 import { readName } from "../../preferences.ts";
+import { link } from "../../view-base.ts";
 
 /** What is written for "no limit". */
 const NO_LIMIT = 0xffff_ffff;
@@ -29,7 +30,6 @@ interface Props {
 /** What the session is, where it is, and what can be done with it. */
 export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Props) {
   const { session, limits } = state;
-  const link = `${window.location.origin}${address.session(session.id, seq)}`;
   return (
     <header className="session-head">
       <h1 title={visible(session.title)}>{visible(session.title)}</h1>
@@ -77,7 +77,7 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
         {!isReadOnly && !isPast && <SteerButtons state={state} />}
         <span className="session-link" title="Copy a link to this moment">
           <Link2 size={14} aria-hidden />
-          <Copy text={link} label="Copy a link to this moment" />
+          <Copy text={link(address.session(session.id, seq))} label="Copy a link to this moment" />
         </span>
       </span>
     </header>
