@@ -50,10 +50,12 @@ export function Tree(props: Props) {
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
   useEffect(() => setPages((before) => pagesOf(first, last, before)), [first, last]);
   // What is about the session as a whole was chosen by nobody: the newest is what to look at.
+  const hasSize = (lines.scrollRect?.height ?? 0) > 0;
   const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   useEffect(() => {
-    if (sightRow !== null && sightRow >= 0 && sightRow < count) lines.scrollToIndex(sightRow);
-  }, [sightRow, count, lines]);
+    if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
+      lines.scrollToIndex(sightRow);
+  }, [sightRow, count, hasSize, lines]);
 
   const spanAt = useCallback(
     (row: number): Span | null => {
