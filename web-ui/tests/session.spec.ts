@@ -22,7 +22,7 @@ test("a session is shown as tree, conversation and details of one selection", as
   await page.getByRole("button", { name: "assistant" }).click();
   const details = page.getByRole("region", { name: "Details" });
   await expect(details.getByRole("heading", { level: 2 })).toContainText("model call");
-  await expect(rows(page).and(page.locator("[aria-selected=true]"))).toContainText("◆");
+  await expect(rows(page).and(page.locator("[aria-selected=true]"))).toHaveClass(/kind-model/);
   await page.keyboard.press("j");
   await expect(details.getByRole("heading", { level: 2 })).toContainText("tool call");
   await expect(details).toContainText('"command": "echo pushed > pushed.txt"');

@@ -34,7 +34,7 @@ export function asOf(span: Span, then: Then | null): Span | null {
   // A late report touches a span that had ended long before.
   const hadEnded = span.lastSeq <= then.seq || (span.end !== null && span.end < then.time);
   if (hadEnded) return span;
-  return { ...span, end: null, status: "open", detail: "" };
+  return { ...span, end: null, lastSeq: then.seq, status: "open", detail: "" };
 }
 
 /**
