@@ -51,7 +51,9 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
             <span className="quiet"> of {count(limits.tokensMax)}</span>
           )}
         </Fact>
-        <Fact name="cached">{percent(session.usage.cachedTokens, session.usage.promptTokens)}</Fact>
+        <Fact name="cached">
+          {percent(session.usage.cachedTokens, session.usage.promptTokens) || "–"}
+        </Fact>
         <Fact name="updated">
           <Age at={session.updatedAt} />
         </Fact>

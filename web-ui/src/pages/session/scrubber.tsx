@@ -16,6 +16,7 @@ import { Button } from "../../parts/button.tsx";
 const HEIGHT = 24;
 /** Pixels that an event must have to be drawn apart from its neighbours. */
 const BAR_WIDTH_MIN = 6;
+const BAR_WIDTH_MAX = 24;
 /** Pixels that the rarest kind of event in a column has. */
 const SHARE_HEIGHT_MIN = 3;
 
@@ -214,7 +215,9 @@ function draw(canvas: HTMLCanvasElement, strip: Strip, width: number): void {
   const found = columns(strip, count);
   for (let at = 0; at < count; at += 1) {
     const shares = found.subarray(at * FAMILIES.length, (at + 1) * FAMILIES.length);
-    drawColumn(context, shares, resolved, at * step, isSparse ? step - 2 * scale : step);
+    // After its event is where a moment lies, so a bar stands at the end of its place.
+    const width = isSparse ? Math.min(step - 2 * scale, BAR_WIDTH_MAX * scale) : step;
+    drawColumn(context, shares, resolved, (at + 1) * step - width, width);
   }
 }
 

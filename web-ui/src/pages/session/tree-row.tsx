@@ -30,7 +30,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
   if (span === null) return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
   const end = span.end ?? Math.max(now, span.start);
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
-  const words = statusWords(span.status);
+  const words = statusWords(span);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys
     <div
