@@ -106,8 +106,10 @@ fn embedding(root: &Path, files: &[PathBuf]) -> Result<String, Failure> {
     let mut code = String::from("/// Address and content of each file, by address.\n");
     writeln!(code, "static FILES: &[(&str, &[u8])] = &[")?;
     for file in files {
-        let path = file.strip_prefix(root)?.to_str().ok_or("a file's name is not UTF-8")?;
-        writeln!(code, "    ({:?}, include_bytes!({file:?})),", format!("/{path}"))?;
+        let not_text = "a file's name is not UTF-8";
+        let address = format!("/{}", file.strip_prefix(root)?.to_str().ok_or(not_text)?);
+        let file = file.to_str().ok_or(not_text)?;
+        writeln!(code, "    ({address:?}, include_bytes!({file:?})),")?;
     }
     writeln!(code, "];")?;
     Ok(code)

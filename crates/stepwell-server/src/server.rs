@@ -179,7 +179,7 @@ pub async fn serve(
     for service in SERVICE_NAMES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
-    let mut router = routes(api.clone())?.add_service(health_service).into_axum_router();
+    let mut router = routes(&api)?.add_service(health_service).into_axum_router();
     if let Some(ShownFile { file, name, opened }) = services.shown {
         let body = Body::from_stream(ReaderStream::new(file));
         let address = view::open(&api, body, name).await.map_err(ServeError::NotShown)?;
@@ -239,7 +239,7 @@ pub(crate) fn with_pages(routes: Routes, api: &Arc<Api>) -> Routes {
 }
 
 /// All routes of the port but the health service.
-fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
+fn routes(api: &Arc<Api>) -> Result<Routes, ServeError> {
     let store = StoreServiceServer::new(Backups(api.clone()));
     let workers = api.gateway.service();
     let reflection = || {
@@ -248,7 +248,7 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let pages = Routes::from(http::routes(api.clone()));
-    Ok(with_pages(pages, &api)
+    Ok(with_pages(pages, api)
         .add_service(store)
         .add_service(workers)
         .add_service(reflection().build_v1()?)
