@@ -41,6 +41,7 @@ test("deny by keyboard only, with a reason that the model is told", async ({ pag
   await stage.start(PUSH);
   const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
   await page.goto(`${stage.url}/approvals`);
+  await expect(page.getByRole("list", { name: "Open approvals" }).getByRole("link")).toBeVisible();
   await page.keyboard.press("a");
   const card = page.getByRole("article");
   await expect(card).toBeVisible();

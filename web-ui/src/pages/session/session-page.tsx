@@ -113,6 +113,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               then={then}
               rowsThen={selection.rowsThen}
               selectedId={selection.spanId}
+              isChosen={selection.isChosen}
               selectedRow={selection.row}
               onSelect={selection.selectSpan}
               zoom={zoom}

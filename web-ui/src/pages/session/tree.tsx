@@ -25,6 +25,8 @@ interface Props {
   /** Rows at the moment that is shown, when it is past. */
   readonly rowsThen: number | null;
   readonly selectedId: string | null;
+  /** A person chose it. */
+  readonly isChosen: boolean;
   /** Row of the selected span. */
   readonly selectedRow: number | null;
   readonly onSelect: (span: Span) => void;
@@ -47,9 +49,13 @@ export function Tree(props: Props) {
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
   useEffect(() => setPages((before) => pagesOf(first, last, before)), [first, last]);
+  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
+  const hasSize = (lines.scrollRect?.height ?? 0) > 0;
+  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   useEffect(() => {
-    if (selectedRow !== null && selectedRow < count) lines.scrollToIndex(selectedRow);
-  }, [selectedRow, count, lines]);
+    if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
+      lines.scrollToIndex(sightRow);
+  }, [sightRow, count, hasSize, lines]);
 
   const spanAt = useCallback(
     (row: number): Span | null => {
