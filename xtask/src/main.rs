@@ -10,6 +10,7 @@ mod rust_tests;
 mod steps;
 mod test;
 mod tidy;
+mod vllm_test;
 mod web_tests;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ usage: cargo xtask <command>
   check                                    formatting, house checks, clippy, rustdoc
   tidy                                     the house checks alone
   bench [--json] [NAME...]                 the measured workload (release build)
+  vllm-test --serve COMMAND                the client against a real vLLM (docs/vllm.md)
   ci                                       check and test, with the time of each step
   help                                     this text
 
@@ -64,6 +66,7 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
     match command.as_str() {
         "test" => run_test(&TestOptions::parse(rest)?),
         "bench" => bench::run(rest),
+        "vllm-test" => vllm_test::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
         "ci" => no_arguments(command, rest).and_then(|()| run_ci()),
