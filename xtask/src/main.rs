@@ -8,6 +8,7 @@ mod fuzz;
 mod needed;
 mod process;
 mod rust_tests;
+mod session;
 mod steps;
 mod test;
 mod tidy;
@@ -28,6 +29,7 @@ usage: cargo xtask <command>
   tidy                                     the house checks alone
   bench [--json] [NAME...]                 the measured workload (release build)
   fuzz [--seconds N] [--seed N]            random input for what reads models' answers
+  session FILE [--events N] [--seed N]     a long session as an exported file
   ci                                       check, test and fuzz, with the time of each step
   help                                     this text
 
@@ -67,6 +69,7 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
         "test" => run_test(&TestOptions::parse(rest)?),
         "bench" => bench::run(rest),
         "fuzz" => fuzz::run(rest),
+        "session" => session::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
         "ci" => no_arguments(command, rest).and_then(|()| run_ci()),
@@ -137,6 +140,8 @@ fn run_ci() -> Result<Verdict> {
     let before = process::git_status().context("cannot read the state of the checkout")?;
     let mut steps = Steps::default();
     let mut report = None;
+    // The web viewer is built with the server: clippy needs npm, too.
+    steps.run("needed", || needed::install_missing().map(|()| true));
     add_checks(&mut steps);
     steps.run("test", || {
         let done = test::run(&TestOptions::default())?;

@@ -65,6 +65,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
         model: ModelSpec {
             name: "stub".to_string(),
             base_url: "http://127.0.0.1:1/v1".to_string(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
@@ -181,6 +182,14 @@ impl ToolGateway for StubTools {
         _cancel: CancellationToken,
     ) -> ToolProbe {
         ToolProbe::Report(ToolReport::Lost { reason: "the stub was restarted".to_string() })
+    }
+
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    async fn changed_since(&self, _seen: u64) {
+        std::future::pending::<()>().await;
     }
 
     fn offers(&self, _tool: &str) -> bool {

@@ -44,6 +44,9 @@ pub(crate) struct ConfigFile {
     concurrency: Option<u32>,
     /// Model server for agents that name none.
     model_url: Option<String>,
+    /// Further servers of the same model.
+    #[serde(default)]
+    model_replicas: Vec<String>,
     /// Model for agents that name none.
     model: Option<String>,
     /// Environment variable with the key.
@@ -66,13 +69,14 @@ struct LimitsSection {
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "listen",
     "allow_hosts",
     "data",
     "workspaces",
     "concurrency",
     "model_url",
+    "model_replicas",
     "model",
     "api_key_env",
     "server",
@@ -172,6 +176,8 @@ pub(crate) struct ServeSettings {
     pub(crate) worker_concurrency: Option<u32>,
     /// Model server for agents that name none.
     pub(crate) model_url: Option<String>,
+    /// Further servers of the same model.
+    pub(crate) model_replicas: Vec<String>,
     /// Model for agents that name none.
     pub(crate) model: Option<String>,
     /// Environment variable with the key.
@@ -254,6 +260,7 @@ impl Config {
             data,
             worker_concurrency: (!args.no_worker).then_some(concurrency),
             model_url: args.model_url.clone().or_else(|| self.file.model_url.clone()),
+            model_replicas: self.model_replicas(args),
             model: args.model.clone().or_else(|| self.file.model.clone()),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
             allow_network_file_system: args.allow_network_file_system,
@@ -266,10 +273,21 @@ impl Config {
         let chosen = |given: &Option<String>, filed: &Option<String>| {
             given.clone().filter(|it| !it.is_empty()).or_else(|| filed.clone())
         };
+        let is_filed = args.model_url.as_ref().is_none_or(String::is_empty);
+        let replicas = if is_filed { self.file.model_replicas.clone() } else { Vec::new() };
         ModelDefaults {
+            replicas,
             name: chosen(&args.model, &self.file.model),
             base_url: chosen(&args.model_url, &self.file.model_url),
             api_key_env: chosen(&args.api_key_env, &self.file.api_key_env),
+        }
+    }
+
+    /// Replicas belong to the address that they stand beside: those of the file to the file's.
+    fn model_replicas(&self, args: &ServeArgs) -> Vec<String> {
+        match &args.model_url {
+            Some(_) => args.model_replica.clone(),
+            None => self.file.model_replicas.clone(),
         }
     }
 
@@ -407,6 +425,7 @@ data = "data"
 workspaces = "~/work"
 concurrency = 3
 model_url = "http://gpu:8000/v1"
+model_replicas = ["http://gpu2:8000/v1"]
 model = "qwen3"
 api_key_env = "KEY"
 server = "gpu:9000"
@@ -430,6 +449,7 @@ drain = "1m30s"
                 workspaces: "/srv/ada/work".into(),
                 worker_concurrency: Some(3),
                 model_url: Some("http://gpu:8000/v1".into()),
+                model_replicas: vec!["http://gpu2:8000/v1".into()],
                 model: Some("qwen3".into()),
                 api_key_env: Some("KEY".into()),
                 allow_network_file_system: false,

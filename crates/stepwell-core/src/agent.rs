@@ -44,6 +44,10 @@ pub struct ModelSpec {
     pub name: String,
     /// Base address of an OpenAI-compatible API, for example `http://127.0.0.1:8000/v1`.
     pub base_url: String,
+    /// Base addresses of further servers of the same model. A session stays with the one that holds
+    /// its prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
     /// Name of the environment variable that holds the key. The key itself is never stored.
     pub api_key_env: Option<String>,
     /// A JSON object that is merged into each request: `temperature`, `max_tokens`, `seed` …

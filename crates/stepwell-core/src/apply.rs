@@ -157,6 +157,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
     if let Some(deadline_ms) = it.agent.limits.deadline_ms {
         state.timers.insert(Timer::Deadline, event.time.plus_ms(deadline_ms));
     }
+    state.prefix_key.clone_from(&it.seed);
     state.origin = Some(Origin {
         agent: it.agent.clone(),
         title: it.title.clone(),
@@ -207,6 +208,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     }
     state.prompt.push_assistant(content, &it.tool_calls);
     state.usage.add(&it.usage);
+    state.prefix_holder = Some(it.endpoint.clone());
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;

@@ -36,9 +36,19 @@ pub struct Prompt {
     segments: usize,
     /// Bytes of the head and the system prompt.
     head_bytes: u64,
-    is_outline: bool,
+    texts: Texts,
     /// Closes the list of messages and the request; `None` for [`CLOSING`].
     closing: Option<Arc<str>>,
+}
+
+/// Which of its texts a prompt has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Texts {
+    #[default]
+    All,
+    None,
+    /// Those of the messages from this number on.
+    From(u32),
 }
 
 /// A piece of the body, and all pieces before it.
@@ -85,7 +95,7 @@ impl Prompt {
             messages: self.messages,
             segments: 0,
             head_bytes: self.head_bytes,
-            is_outline: true,
+            texts: Texts::None,
             closing: self.closing.clone(),
         }
     }
@@ -100,9 +110,25 @@ impl Prompt {
         self.closing.as_deref().unwrap_or(CLOSING)
     }
 
-    /// Whether its texts were left out.
+    /// An outline that keeps the texts of the messages to come: a window of a long prompt without
+    /// what is before it.
+    #[must_use]
+    pub fn tail(&self) -> Self {
+        Self { texts: Texts::From(self.messages), ..self.outline() }
+    }
+
+    /// Whether texts were left out.
     pub fn is_outline(&self) -> bool {
-        self.is_outline
+        self.texts != Texts::All
+    }
+
+    /// Number of the first message whose text is here.
+    pub fn first_text(&self) -> u32 {
+        match self.texts {
+            Texts::All => 0,
+            Texts::None => self.messages,
+            Texts::From(first) => first,
+        }
     }
 
     /// Adds a message of a person.
@@ -149,7 +175,7 @@ impl Prompt {
 
     /// BLAKE3 of the request body, 64 hex digits. O(bytes since the last [`decide`](fn@crate::decide)).
     pub fn digest(&self) -> String {
-        if self.is_outline {
+        if self.is_outline() {
             return String::new();
         }
         let mut hasher = blake3::Hasher::clone(&self.hasher);
@@ -195,9 +221,10 @@ impl Prompt {
         self.body_segments().collect()
     }
 
-    /// The messages, each as the JSON object that is sent. O(messages).
+    /// The messages from [`Self::first_text`] on, each as the JSON object that is sent. O(messages).
     pub fn message_texts(&self) -> impl Iterator<Item = &str> {
-        let messages = self.open_segments().into_iter().skip(1);
+        let head = usize::from(!self.is_outline());
+        let messages = self.open_segments().into_iter().skip(head);
         messages.map(|text| text.strip_prefix(',').unwrap_or(text))
     }
 
@@ -211,7 +238,7 @@ impl Prompt {
     pub(crate) fn rebase(&mut self, agent: &Agent) {
         let mut rebased = Self::default();
         rebased.begin(agent);
-        if self.is_outline {
+        if self.is_outline() {
             self.bytes = self.bytes - self.head_bytes + rebased.head_bytes;
             self.head_bytes = rebased.head_bytes;
             return;
@@ -242,7 +269,7 @@ impl Prompt {
     }
 
     fn push(&mut self, text: String) {
-        if self.is_outline {
+        if self.texts == Texts::None {
             self.bytes += text.len() as u64;
             return;
         }
@@ -267,6 +294,13 @@ fn hash_last(last: Option<&Segment>, count: usize, hasher: &mut blake3::Hasher) 
         piece.push_str(text);
     }
     hasher.update(piece.as_bytes());
+}
+
+/// The first message of every request under that definition, as the JSON object that is sent.
+pub fn system_message(agent: &Agent) -> String {
+    let mut prompt = Prompt::default();
+    prompt.begin(agent);
+    prompt.message_texts().next().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The constant part of every request of a session, up to the opening of the messages.
@@ -314,7 +348,7 @@ fn sendable_arguments(call: &ToolCall) -> &str {
 
 impl PartialEq for Prompt {
     fn eq(&self, other: &Self) -> bool {
-        self.is_outline == other.is_outline
+        self.texts == other.texts
             && self.bytes == other.bytes
             && self.closing == other.closing
             && self.digest() == other.digest()
@@ -332,10 +366,10 @@ impl fmt::Debug for Prompt {
 
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let outline = self.is_outline.then_some(self.bytes);
+        let outline = self.is_outline().then_some(self.bytes);
+        let segments = if self.is_outline() { Vec::new() } else { self.open_segments() };
         let closing = self.closing.as_deref();
-        (self.messages, self.head_bytes, outline, self.open_segments(), closing)
-            .serialize(serializer)
+        (self.messages, self.head_bytes, outline, segments, closing).serialize(serializer)
     }
 }
 
@@ -346,7 +380,7 @@ impl<'de> Deserialize<'de> for Prompt {
         let closing = closing.map(Arc::from);
         let mut prompt = Self { head_bytes, closing, ..Self::default() };
         if let Some(bytes) = outline {
-            (prompt.bytes, prompt.messages, prompt.is_outline) = (bytes, messages, true);
+            (prompt.bytes, prompt.messages, prompt.texts) = (bytes, messages, Texts::None);
             return Ok(prompt);
         }
         for segment in segments {

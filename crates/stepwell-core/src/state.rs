@@ -74,6 +74,10 @@ pub struct SessionState {
     pub deadline_passed: bool,
     /// Tokens so far.
     pub usage: Usage,
+    /// The same for a session and all its forks, whose prompts begin alike.
+    pub prefix_key: String,
+    /// The address of the model server that answered last: it holds the prefix of the prompt.
+    pub prefix_holder: Option<String>,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.

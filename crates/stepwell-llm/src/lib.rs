@@ -12,6 +12,7 @@ mod body;
 mod client;
 mod connect;
 mod deadlines;
+pub mod endpoints;
 mod failure;
 pub mod retry_after;
 pub mod sse;

@@ -20,8 +20,19 @@ pub struct ModelRequest {
     pub attempt: u32,
     /// Which model, where, how long.
     pub model: ModelSpec,
+    /// Which replica it should go to.
+    pub affinity: Affinity,
     /// The exact request body, in segments ([`Prompt::body_segments`]).
     pub prompt: Prompt,
+}
+
+/// What ties a session to a replica: its prefix lies there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// The same for a session and all its forks.
+    pub key: String,
+    /// The address that answered last, as [`ModelAnswer::endpoint`] named it.
+    pub holder: Option<String>,
 }
 
 /// A piece of an answer on its way to watchers. Never stored.

@@ -16,11 +16,13 @@ pub mod import;
 mod live;
 mod load;
 mod mailbox;
+mod messages;
 mod model_call;
 mod owner;
 pub mod relax;
 mod retry_budget;
 mod scheduler;
+mod stall;
 pub mod system;
 pub mod task;
 mod tool_call;
@@ -30,3 +32,4 @@ pub use engine::{CreateSession, CreatedSession, Engine, EngineOptions, Ports, Su
 pub use error::EngineError;
 pub use fork::{Change, ForkPlan, ForkSession};
 pub use live::{LiveChunk, LiveChunkKind, LiveInfo, Subscription};
+pub use messages::{Message, MessageWindow};

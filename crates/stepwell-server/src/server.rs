@@ -49,6 +49,10 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// it watches.
 const STREAMS_MAX: u32 = 1_024;
 
+/// Whole histories that are read at the same time for a replay or a comparison: it is work for the
+/// processor, and what is compared is in memory.
+const WALKS_MAX: usize = 2;
+
 /// Names the server's release in every answer.
 const RELEASE_HEADER: &str = "stepwell-version";
 
@@ -148,6 +152,7 @@ pub async fn serve(
         spans: SpanCache::default(),
         watches: watches.clone(),
         imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+        walks: Semaphore::new(WALKS_MAX),
         shutdown: shutdown.clone(),
         backups: OneAtATime::default(),
     });
@@ -158,6 +163,7 @@ pub async fn serve(
     let router = routes(api)?
         .add_service(health_service)
         .into_axum_router()
+        .layer(middleware::from_fn(http::translate))
         .layer(middleware::from_fn_with_state(gate, http::guard))
         .layer(middleware::map_response(in_words));
     let kill = CancellationToken::new();

@@ -52,6 +52,7 @@ pub fn agent() -> Agent {
         model: ModelSpec {
             name: "sim-1".to_string(),
             base_url: crate::model::ENDPOINT.to_string(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts { total_ms: 60_000, ..ModelTimeouts::default() },

@@ -19,6 +19,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/labels/*/value",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
         ],
@@ -51,6 +52,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/title",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
             "/edits/*/tool_result/output",
@@ -172,6 +174,9 @@ fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
 fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
     visit("/agent/instructions", Field::Plain(&mut agent.instructions));
     visit("/agent/model/base_url", Field::Plain(&mut agent.model.base_url));
+    for (i, url) in agent.model.replicas.iter_mut().enumerate() {
+        visit(&format!("/agent/model/replicas/{i}"), Field::Plain(url));
+    }
     visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
     for (i, tool) in agent.tools.iter_mut().enumerate() {
         let at = format!("/agent/tools/{i}/description");

@@ -139,6 +139,7 @@ fn check_text(
     let defaults = ModelDefaults {
         name: Some("model".to_owned()),
         base_url: Some("http://127.0.0.1:8000/v1".to_owned()),
+        replicas: Vec::new(),
         api_key_env: None,
     };
     agent_file::read(definition, catalogue, &defaults)

@@ -9,7 +9,9 @@ use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
-use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+use stepwell_ports::{
+    Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +42,7 @@ impl Scene {
             model: ModelSpec {
                 name: "m".into(),
                 base_url: self.base_url.clone(),
+                replicas: Vec::new(),
                 api_key_env: None,
                 parameters: JsonText::parse("{}").unwrap(),
                 timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
@@ -62,6 +65,7 @@ impl Scene {
             step: 1,
             attempt: 1,
             model: agent.model,
+            affinity: Affinity::default(),
             prompt,
         };
         self.client.ask(request, Arc::new(Nobody), CancellationToken::new()).await

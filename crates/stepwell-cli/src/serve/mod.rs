@@ -61,17 +61,12 @@ pub(crate) async fn run(mut settings: ServeSettings, log: Paint) -> anyhow::Resu
     };
     let gateway = WorkerGateway::new(store.clone(), clock.clone(), gateway_options);
     let tools: Arc<dyn ToolGateway> = Arc::new(gateway.clone());
-    let ports = Ports {
-        store,
-        model: Arc::new(OpenAiClient::new()),
-        tools,
-        clock,
-        random: Arc::new(SystemRandom),
-    };
+    let model = Arc::new(OpenAiClient::new());
+    let ports = Ports { store, model: model.clone(), tools, clock, random: Arc::new(SystemRandom) };
     let engine = Engine::new(ports, engine_options(&settings, &node));
     let signals = Signals::new()?;
     announce(&settings, address);
-    run_parts(&settings, (listener, address), engine, gateway, signals).await
+    run_parts(&settings, (listener, address), engine, (gateway, model), signals).await
 }
 
 /// Runs engine, server, worker and what tends calls without a follower side by side, and ends them in
@@ -80,7 +75,7 @@ async fn run_parts(
     settings: &ServeSettings,
     (listener, address): (TcpListener, SocketAddr),
     engine: Engine,
-    gateway: WorkerGateway,
+    (gateway, model): (WorkerGateway, Arc<OpenAiClient>),
     mut signals: Signals,
 ) -> anyhow::Result<()> {
     let (stop_engine, stop_rest) = (CancellationToken::new(), CancellationToken::new());
@@ -91,6 +86,7 @@ async fn run_parts(
         model_defaults: ModelDefaults {
             name: settings.model.clone(),
             base_url: settings.model_url.clone(),
+            replicas: settings.model_replicas.clone(),
             api_key_env: settings.api_key_env.clone(),
         },
     };
@@ -111,6 +107,11 @@ async fn run_parts(
     let (tending_engine, tending_stop) = (engine.clone(), stop_rest.clone());
     parts.spawn(async move {
         gateway.tend(&tending_engine, &tending_stop).await;
+        Ok(())
+    });
+    let model_stop = stop_rest.clone();
+    parts.spawn(async move {
+        model.tend(&model_stop).await;
         Ok(())
     });
     let mut engine_part = JoinSet::new();
@@ -276,7 +277,10 @@ fn announce(settings: &ServeSettings, address: SocketAddr) {
         None => println!("  worker      none in this process: start one with `stepwell worker`"),
     }
     match (&settings.model_url, &settings.model) {
-        (Some(url), Some(model)) => println!("  model       {model} at {url}"),
+        (Some(url), Some(model)) => match settings.model_replicas.len() {
+            0 => println!("  model       {model} at {url}"),
+            more => println!("  model       {model} at {url} and {more} more"),
+        },
         (Some(url), None) => println!("  model       named by the agents, at {url}"),
         (None, _) => println!("  model       named by the agents"),
     }

@@ -62,6 +62,7 @@ pub(crate) fn agent() -> Agent {
         model: ModelSpec {
             name: "small".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse(r#"{"temperature":0}"#).unwrap(),
             timeouts: ModelTimeouts::default(),

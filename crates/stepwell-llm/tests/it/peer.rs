@@ -7,7 +7,9 @@ use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
-use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+use stepwell_ports::{
+    Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -137,6 +139,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         model: ModelSpec {
             name: "m".into(),
             base_url,
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse("{}").unwrap(),
             timeouts,
@@ -153,6 +156,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         session_id: SessionId::from_random([7; 16]),
         step: 1,
         attempt: 1,
+        affinity: Affinity::default(),
         prompt: Prompt::new(&agent, "Say ok."),
         model: agent.model,
     }

@@ -28,6 +28,7 @@ fn agent(schema: &Value) -> Agent {
         version: 0,
         instructions: String::new(),
         model: ModelSpec {
+            replicas: Vec::new(),
             name: "m".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
             api_key_env: None,

@@ -49,6 +49,8 @@ pub struct ModelDefaults {
     pub name: Option<String>,
     /// Address of its server (`STEPWELL_MODEL_URL`).
     pub base_url: Option<String>,
+    /// Addresses of further servers of the same model.
+    pub replicas: Vec<String>,
     /// Name of the environment variable with the key for that address.
     pub api_key_env: Option<String>,
 }

@@ -33,6 +33,7 @@ pub(super) fn read(
     let mut section = document.section("model");
     let name = section.text("name").map(|it| it.value);
     let written_url = section.text("base_url");
+    let written_replicas = section.strings("replicas");
     let written_key = section.text("api_key_env");
     let parameters = parameters(&mut section);
     let timeouts = timeouts(&mut section);
@@ -47,7 +48,7 @@ pub(super) fn read(
     }
     let has_url = written_url.is_some();
     let base_url = match written_url {
-        Some(url) => checked_url(&section, &url),
+        Some(url) => checked_url(&section, "base_url", &url),
         None => defaults.base_url.clone(),
     };
     if base_url.is_none() && !has_url && !section.has("base_url") {
@@ -57,6 +58,11 @@ pub(super) fn read(
              runs",
         );
     }
+    let replicas = match written_replicas {
+        Some(urls) => replicas(&section, &urls, base_url.as_deref()),
+        None if !has_url => defaults.replicas.clone(),
+        None => Vec::new(),
+    };
     let api_key_env = match written_key {
         Some(key) => checked_key_name(&section, &key),
         // The default key is for the default address: no other server may be sent it.
@@ -70,12 +76,27 @@ pub(super) fn read(
         Some(ModelSpec {
             name: name?,
             base_url: base_url?,
+            replicas,
             api_key_env,
             parameters: parameters?,
             timeouts,
         })
     };
     (model(), output)
+}
+
+/// Addresses of further servers. One that is there twice would be thought to be two.
+fn replicas(section: &Section<'_>, urls: &[Placed<String>], base_url: Option<&str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for url in urls {
+        let Some(checked) = checked_url(section, "replicas", url) else { continue };
+        if base_url == Some(&checked) || found.contains(&checked) {
+            let problem = format!("`replicas` names {checked}, which is there already");
+            section.reader().problem(url.at, problem);
+        }
+        found.push(checked);
+    }
+    found
 }
 
 fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
@@ -112,20 +133,20 @@ fn timeouts(model: &mut Section<'_>) -> ModelTimeouts {
     timeouts
 }
 
-fn checked_url(section: &Section<'_>, url: &Placed<String>) -> Option<String> {
+fn checked_url(section: &Section<'_>, key: &str, url: &Placed<String>) -> Option<String> {
     let text = url.value.trim();
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();
     let problem = if rest.is_none() {
-        "`base_url` must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
+        "must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
     } else if authority.contains('@') {
-        "`base_url` holds a user or password, which every session would keep: use `api_key_env`"
+        "holds a user or password, which every session would keep: use `api_key_env`"
     } else if authority.is_empty() || text.contains(char::is_whitespace) {
-        "`base_url` is no address: write for example \"http://127.0.0.1:8000/v1\""
+        "is no address: write for example \"http://127.0.0.1:8000/v1\""
     } else {
         return Some(text.to_owned());
     };
-    section.reader().problem(url.at, problem);
+    section.reader().problem(url.at, format!("`{key}` {problem}"));
     None
 }
 

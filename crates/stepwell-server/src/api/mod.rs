@@ -4,10 +4,12 @@
 mod agents;
 mod approvals;
 mod backup;
+mod comparison;
 mod delete;
 mod history;
 mod sessions;
 mod spans;
+mod timeline;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
@@ -48,6 +50,8 @@ pub(crate) struct Api {
     pub(crate) imports: Arc<Semaphore>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
+    /// Places of those who read whole histories.
+    pub(crate) walks: Semaphore,
     /// The right to copy the store.
     pub(crate) backups: OneAtATime,
 }

@@ -194,6 +194,7 @@ fn agent() -> Agent {
         model: ModelSpec {
             name: "script".into(),
             base_url: "http://127.0.0.1:9/v1".into(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),

@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod deleting;
 mod gate;
+mod history;
 mod http;
 mod import;
 mod interposed;
@@ -15,4 +16,5 @@ mod stored;
 #[path = "../troubled/mod.rs"]
 mod troubled;
 mod watch;
+mod web;
 mod world;

@@ -124,6 +124,7 @@ impl World {
         let model_defaults = ModelDefaults {
             name: Some("script".into()),
             base_url: Some("http://127.0.0.1:9/v1".into()),
+            replicas: Vec::new(),
             api_key_env: None,
         };
         let services = Services { engine: engine.clone(), gateway, model_defaults };
