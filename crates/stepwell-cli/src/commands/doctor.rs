@@ -295,10 +295,10 @@ async fn model(settings: &DoctorSettings) -> (Finding, Option<String>) {
     };
     let key = match &settings.api_key_env {
         None => None,
-        Some(name) => match std::env::var(name) {
-            Ok(key) if !key.is_empty() => Some(key),
-            _ => {
-                let message = format!("the key for {url} is missing: {name} is not set");
+        Some(name) => match stepwell_llm::key::find(name, |name| std::env::var(name).ok()) {
+            Ok(key) => Some(key),
+            Err(problem) => {
+                let message = format!("the key for {url} is missing: {problem}");
                 return (Finding::fail("model", message, format!("export {name}=…")), None);
             }
         },
