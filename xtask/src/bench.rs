@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<Verdict> {
     if !manifest.exists() {
         bail!("there is no crates/{PACKAGE} in this checkout, so there is nothing to measure yet");
     }
-    let mut words = vec!["run", "--release", "--package", PACKAGE, "--"];
+    let mut words = vec!["run", "--release", "--package", PACKAGE, "--bin", PACKAGE, "--"];
     words.extend(arguments.iter().map(String::as_str));
     process::cargo_passes(&words).map(Verdict::from)
 }

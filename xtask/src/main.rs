@@ -4,9 +4,11 @@
 //! so a fresh machine can run every one of them.
 
 mod bench;
+mod fuzz;
 mod needed;
 mod process;
 mod rust_tests;
+mod session;
 mod steps;
 mod test;
 mod tidy;
@@ -27,8 +29,10 @@ usage: cargo xtask <command>
   check                                    formatting, house checks, clippy, rustdoc
   tidy                                     the house checks alone
   bench [--json] [NAME...]                 the measured workload (release build)
+  session FILE [--events N] [--seed N]     a long session as an exported file
+  fuzz [--seconds N] [--seed N]            random input for what reads models' answers
   vllm-test --serve COMMAND                the client against a real vLLM (docs/vllm.md)
-  ci                                       check and test, with the time of each step
+  ci                                       check, test and fuzz, with the time of each step
   help                                     this text
 
 What follows `--` goes to `cargo test` in place of `--workspace`, for instance
@@ -66,6 +70,8 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
     match command.as_str() {
         "test" => run_test(&TestOptions::parse(rest)?),
         "bench" => bench::run(rest),
+        "session" => session::run(rest),
+        "fuzz" => fuzz::run(rest),
         "vllm-test" => vllm_test::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
@@ -137,6 +143,8 @@ fn run_ci() -> Result<Verdict> {
     let before = process::git_status().context("cannot read the state of the checkout")?;
     let mut steps = Steps::default();
     let mut report = None;
+    // The web viewer is built with the server: clippy needs npm, too.
+    steps.run("needed", || needed::install_missing().map(|()| true));
     add_checks(&mut steps);
     steps.run("test", || {
         let done = test::run(&TestOptions::default())?;
@@ -144,6 +152,7 @@ fn run_ci() -> Result<Verdict> {
         report = Some(done);
         Ok(is_good)
     });
+    steps.run("fuzz", || fuzz::for_seconds(fuzz::SECONDS, None));
     steps.run("clean tree", || {
         let after = process::git_status()?;
         if after == before {

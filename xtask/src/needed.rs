@@ -22,7 +22,13 @@ pub(crate) struct Needed {
 /// Programs that the tests start. A test that starts another one adds its row here.
 pub(crate) const NEEDED: &[Needed] = &[
     Needed { command: "git", package: "git", purpose: "the house checks list files with it" },
-    Needed { command: "node", package: "nodejs", purpose: "the demo project's own tests" },
+    Needed {
+        command: "node",
+        package: "nodejs",
+        purpose: "the web viewer's build, the demo project",
+    },
+    Needed { command: "npm", package: "npm", purpose: "the web viewer's build and tests" },
+    Needed { command: "chromium", package: "chromium", purpose: "the web viewer's browser tests" },
     Needed { command: "bash", package: "bash", purpose: "shell tool calls and completion" },
     Needed { command: "prlimit", package: "util-linux", purpose: "a disk that takes no writes" },
     Needed { command: "mount", package: "mount", purpose: "a disk that is full (as root)" },
@@ -113,6 +119,8 @@ mod tests {
         for (file, program) in [
             (include_str!("../../crates/stepwell-cli/src/demo/project.rs"), "node"),
             (include_str!("../../crates/stepwell-cli/src/demo/project.rs"), "git"),
+            (include_str!("../../crates/stepwell-server/build.rs"), "npm"),
+            (include_str!("../../web-ui/playwright.config.ts"), "chromium"),
             (include_str!("../../tests/tests/it/cli/completion.rs"), "bash"),
             (include_str!("../../tests/tests/it/disk.rs"), "prlimit"),
             (include_str!("../../tests/tests/it/disk.rs"), "mount"),

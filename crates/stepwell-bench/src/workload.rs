@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use async_trait::async_trait;
 use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{FinishReason, ToolOutcome, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::tools::OutputSink;
@@ -84,6 +85,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

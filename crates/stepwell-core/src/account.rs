@@ -129,6 +129,7 @@ mod tests {
 
     fn reply(prompt: u64, cached: u64, completion: u64, reasoning: u64) -> ModelReplied {
         ModelReplied {
+            answer_problem: None,
             step: 1,
             attempt: 1,
             content: Text::from(""),

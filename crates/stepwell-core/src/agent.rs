@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
+use crate::output::OutputPolicy;
 
 /// What an agent is. A session keeps its own copy, so an edit never changes a running or recorded
 /// session.
@@ -31,6 +32,9 @@ pub struct Agent {
     pub interactive: bool,
     /// How failed model calls are repeated.
     pub retry: RetryPolicy,
+    /// How the model's output is bound.
+    #[serde(default, skip_serializing_if = "OutputPolicy::is_default")]
+    pub output: OutputPolicy,
 }
 
 /// The model of an agent.

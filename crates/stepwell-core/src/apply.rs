@@ -14,12 +14,14 @@ use crate::event::{
     ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
+use crate::output::binding;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
+mod answer;
 mod approvals;
 mod overrides;
 mod timers;
@@ -190,6 +192,10 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
             return Err(format!("step {} attempt {} is not due", it.step, it.attempt));
         }
     }
+    if let Some(agent) = state.agent().cloned() {
+        let members = binding(state, &agent).members();
+        state.prompt.end_with(&members);
+    }
     state.phase = Phase::Thinking { attempt: it.attempt };
     state.single_step = false;
     Ok(())
@@ -233,9 +239,17 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
-    note_usefulness(state);
+    let told = state.agent().cloned().and_then(|agent| {
+        let asked = binding(state, &agent);
+        answer::judge(state, it, asked, &agent.output.tool_choice)
+    });
+    note_usefulness(state, told.as_deref());
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
+    if let Some(told) = told {
+        state.prompt.push_user(&told);
+        state.phase = Phase::Ready;
+    }
     if state.calls.is_empty() && show_inbox(state)? {
         state.phase = Phase::Ready;
     }
@@ -467,6 +481,8 @@ fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     }
     if !inbox.is_empty() {
         forget_actions(state);
+        state.called_since_message = false;
+        state.answer_did_not_fit = false;
     }
     Ok(!inbox.is_empty())
 }

@@ -91,6 +91,15 @@ pub struct SessionState {
     /// What was wrong with the last of them.
     #[serde(default)]
     pub unusable_reason: String,
+    /// The model called a tool since the last word of a person.
+    #[serde(default)]
+    pub called_since_message: bool,
+    /// The last answer did not have the form that it must have.
+    #[serde(default)]
+    pub answer_did_not_fit: bool,
+    /// In what the server did not hold to the last request; empty when it did.
+    #[serde(default)]
+    pub ignored: String,
     /// Attempts of this step that met an exhausted quota: they count for nothing.
     #[serde(default)]
     pub quota_waits: u32,

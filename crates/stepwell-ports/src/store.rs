@@ -161,6 +161,8 @@ pub struct SessionFilter {
     pub id_prefix: Option<String>,
     /// Text that title must contain, any case.
     pub text: Option<String>,
+    /// Only forks of this session.
+    pub parent: Option<SessionId>,
     /// Only those whose last update was before this time.
     pub updated_before: Option<TimestampMs>,
 }

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a command leaves only after the append that ordered it is durable.
 
+pub mod answer;
 mod draft;
 mod effects;
 mod engine;
@@ -15,8 +16,11 @@ pub mod import;
 mod live;
 mod load;
 mod mailbox;
+mod messages;
 mod model_call;
 mod owner;
+pub mod relax;
+mod retry_budget;
 mod scheduler;
 mod stall;
 pub mod system;
@@ -28,3 +32,4 @@ pub use engine::{CreateSession, CreatedSession, Engine, EngineOptions, Ports, Su
 pub use error::EngineError;
 pub use fork::{Change, ForkPlan, ForkSession};
 pub use live::{LiveChunk, LiveChunkKind, LiveInfo, Subscription};
+pub use messages::{Message, MessageWindow};

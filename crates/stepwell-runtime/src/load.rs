@@ -177,6 +177,17 @@ async fn refresh_to(
     state: &mut SessionState,
     last: Seq,
 ) -> Result<(), EngineError> {
+    refresh_seeing(store, session_id, state, last, &mut |_| ()).await
+}
+
+/// Folds the events up to `last` and shows the state after each.
+pub(crate) async fn refresh_seeing(
+    store: &dyn Store,
+    session_id: SessionId,
+    state: &mut SessionState,
+    last: Seq,
+    see: &mut (dyn FnMut(&SessionState) + Send),
+) -> Result<(), EngineError> {
     loop {
         let wanted = last.0.saturating_sub(state.head.0).min(PAGE_EVENTS as u64) as usize;
         if wanted == 0 {
@@ -188,6 +199,7 @@ async fn refresh_to(
                 session_id,
                 reason: error.to_string(),
             })?;
+            see(state);
         }
         // Heads never go back: it was deleted since the state was read.
         if state.head > head {

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0005_retention.sql"),
     include_str!("../../../migrations/sqlite/0006_imports.sql"),
     include_str!("../../../migrations/sqlite/0007_checkpoints.sql"),
+    include_str!("../../../migrations/sqlite/0008_forks.sql"),
 ];
 
 /// The release that this is.

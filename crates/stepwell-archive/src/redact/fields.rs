@@ -33,6 +33,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/reasoning",
             "/tool_calls/*/arguments",
             "/tool_calls/*/repaired/raw",
+            "/answer_problem",
             "/tool_calls/*/problem",
             "/endpoint",
         ],
@@ -145,6 +146,9 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
         if let Some(problem) = &mut call.problem {
             visit(&format!("{at}/tool_calls/{i}/problem"), Field::Plain(problem));
         }
+    }
+    if let Some(problem) = &mut it.answer_problem {
+        visit(&format!("{at}/answer_problem"), Field::Plain(problem));
     }
     visit(&format!("{at}/endpoint"), Field::Plain(&mut it.endpoint));
 }

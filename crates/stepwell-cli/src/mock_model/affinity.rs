@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::Usage;
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -54,6 +55,7 @@ fn agent(base_url: String) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -53,6 +54,7 @@ impl Scene {
             approval_expires_after_ms: None,
             interactive: false,
             retry: RetryPolicy::default(),
+            output: OutputPolicy::default(),
         };
         let mut prompt = Prompt::new(&agent, task);
         for text in said {

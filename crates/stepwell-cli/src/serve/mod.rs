@@ -4,11 +4,13 @@
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
 mod catalogue;
+mod file;
 mod signals;
 mod start;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
+pub(crate) use file::show;
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -89,14 +92,16 @@ async fn run_parts(
             replicas: settings.model_replicas.clone(),
             api_key_env: settings.api_key_env.clone(),
         },
+        shown: None,
     };
     let options = server_options(settings, address);
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
+    let (stop_worker, mut worker) = (CancellationToken::new(), JoinSet::new());
     if let Some(concurrency) = settings.worker_concurrency {
         let host = embedded_worker(settings, address, engine.node(), concurrency)?;
-        let stop = stop_rest.clone();
-        parts.spawn(async move { host.run(stop).await.context("the worker of this process") });
+        let stop = stop_worker.clone();
+        worker.spawn(async move { host.run(stop).await.context("the worker of this process") });
     }
     let (tending_engine, tending_stop) = (engine.clone(), stop_rest.clone());
     parts.spawn(async move {
@@ -115,21 +120,30 @@ async fn run_parts(
     let ended_early = tokio::select! {
         () = signals.wait() => None,
         part = parts.join_next() => part,
+        Some(part) = worker.join_next() => Some(part),
     };
     tracing::info!("ending: running calls have {:?} to end", settings.drain());
     stop_engine.cancel();
-    let second_signal = tokio::select! {
-        _ = engine_part.join_next() => false,
-        () = signals.wait() => true,
+    let in_order = async {
+        engine_part.join_next().await;
+        // While there is still a server that it can say goodbye to.
+        stop_worker.cancel();
+        worker.join_next().await.transpose()
     };
+    let left = tokio::select! {
+        left = in_order => Some(left),
+        () = signals.wait() => None,
+    };
+    stop_worker.cancel();
     stop_rest.cancel();
-    if second_signal {
+    let Some(left) = left else {
         bail!("ended at once by a second signal; what ran is picked up by the next start");
-    }
+    };
     if let Some(part) = ended_early {
         part??;
         bail!("a part of the server ended by itself");
     }
+    left?.transpose()?;
     while let Some(part) = parts.join_next().await {
         part??;
     }
@@ -140,9 +154,7 @@ async fn run_parts(
 pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyhow::Result<()> {
     log_to_stderr(log);
     settings.workspaces = std::path::absolute(&settings.workspaces)?;
-    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
-        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
-    })?;
+    make_workspaces(&settings.workspaces)?;
     let name = settings.name.unwrap_or_else(default_worker_name);
     let mut options = HostOptions::new(&settings.server, &name, &settings.workspaces);
     options.concurrency = settings.concurrency;
@@ -205,9 +217,7 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
     };
     // First, because it makes its folder for its owner only.
     let store = SqliteStore::open(&settings.data, &options).map_err(start::not_opened)?;
-    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
-        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
-    })?;
+    make_workspaces(&settings.workspaces)?;
     Ok(Arc::new(store))
 }
 
@@ -221,6 +231,21 @@ fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions
         import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
         ..default
     }
+}
+
+fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
+    if let Some(file) = start::file_in(folder) {
+        bail!(
+            "--workspaces: {} is a file and no folder: choose a folder with --workspaces",
+            file.display()
+        );
+    }
+    std::fs::create_dir_all(folder).with_context(|| {
+        let shown = folder.display();
+        format!(
+            "the folder for workspaces {shown} cannot be made; choose another with --workspaces"
+        )
+    })
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

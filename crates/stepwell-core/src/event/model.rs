@@ -41,6 +41,10 @@ pub struct ModelReplied {
     /// The calls it asked for, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// Why the answer does not have the form that the agent asks for: what the model is told. `None`
+    /// when it has it, or when there is no answer or no such form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_problem: Option<String>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
     /// Tokens as the server counted them.

@@ -15,6 +15,7 @@ use stepwell_core::event::{
     ToolOutcome, Usage,
 };
 use stepwell_core::explain::explain;
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::state::{CallStatus, Phase};
 use stepwell_core::{
     Agent, ApprovalId, CallId, Command, Decision, Effect, Input, JsonText, Reject, Seq, SessionId,
@@ -88,6 +89,7 @@ pub(crate) fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy { attempts_max: 3, base_ms: 1_000, cap_ms: 60_000 },
+        output: OutputPolicy::default(),
     }
 }
 
@@ -136,6 +138,7 @@ pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>
         content: Text::from(content),
         reasoning: Text::default(),
         tool_calls: calls,
+        answer_problem: None,
         finish_reason,
         usage: Usage {
             prompt_tokens: 100,
@@ -484,11 +487,13 @@ fn check_requests(before: &SessionState, events: &[Event]) {
     let mut state = before.clone();
     for event in events {
         let known = state.prompt.body();
+        let segments: Vec<&str> = state.prompt.body_segments().collect();
+        let closing = segments.last().copied().unwrap_or_default().to_string();
         state = fold(state, [event]).unwrap();
         let body = state.prompt.body();
         let is_other = matches!(&event.body, EventBody::OverrideApplied(it) if it.agent.is_some());
         if known != "]}" && !is_other {
-            let open = known.strip_suffix("]}").expect("law: a request is closed by ]}");
+            let open = known.strip_suffix(&closing).expect("law: a request ends with its closing");
             assert!(body.starts_with(open), "law: a prompt only grows: {known} {body}");
         }
         if let EventBody::ModelRequested(it) = &event.body {

@@ -290,6 +290,7 @@ impl Pair {
                 .one_in(5)
                 .then(|| id(self.session()).to_string()[..self.draw.below(3) as usize].to_owned()),
             text: self.draw.one_in(4).then(|| format!("BOX {}", self.draw.below(4))),
+            parent: self.draw.one_in(5).then(|| id(self.session())),
             updated_before: self.draw.one_in(4).then(|| self.time()),
         };
         let limit = 1 + self.draw.below(6) as usize;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
-use stepwell_core::{SessionId, Status, TimestampMs};
+use stepwell_core::{Seq, SessionId, Status, TimestampMs};
 
 use super::fixtures::{Shared, append, approval, create, created, id, label, new_session};
 use crate::store::{ApprovalFilter, Claim, SessionFilter, StoreError};
@@ -98,9 +99,13 @@ pub async fn sessions_are_filtered(store: Shared) {
     listed(&store, 3, |row| row.labels = vec![label("team", "blue"), label("env", "prod")]).await;
     listed(&store, 4, |row| row.title = "Straßen 100%_done".into()).await;
     listed(&store, 5, |row| row.status = Status::WaitingApproval).await;
+    let beginning = ForkedFrom { session_id: id(0), seq: Seq(1) };
+    listed(&store, 6, |row| row.parent = Some(beginning)).await;
     let all = SessionFilter::default;
     let cases: Vec<(SessionFilter, Vec<u64>)> = vec![
-        (all(), vec![0, 1, 2, 3, 4, 5]),
+        (all(), vec![0, 1, 2, 3, 4, 5, 6]),
+        (SessionFilter { parent: Some(id(0)), ..all() }, vec![6]),
+        (SessionFilter { parent: Some(id(6)), ..all() }, vec![]),
         (SessionFilter { statuses: vec![Status::Completed], ..all() }, vec![0]),
         (
             SessionFilter { statuses: vec![Status::Completed, Status::WaitingApproval], ..all() },
@@ -124,7 +129,7 @@ pub async fn sessions_are_filtered(store: Shared) {
         (SessionFilter { text: Some("x_9".into()), ..all() }, vec![]),
         (SessionFilter { id_prefix: Some(id(3).to_string()), ..all() }, vec![3]),
         (SessionFilter { id_prefix: Some(id(3).to_string()[..9].into()), ..all() }, vec![3]),
-        (SessionFilter { id_prefix: Some(String::new()), ..all() }, vec![0, 1, 2, 3, 4, 5]),
+        (SessionFilter { id_prefix: Some(String::new()), ..all() }, vec![0, 1, 2, 3, 4, 5, 6]),
         (SessionFilter { id_prefix: Some("no id ä".into()), ..all() }, vec![]),
         (
             SessionFilter {

@@ -20,6 +20,7 @@ pub fn fits(filter: &SessionFilter, row: &SessionRow) -> bool {
             .text
             .as_ref()
             .is_none_or(|text| row.title.to_lowercase().contains(&text.to_lowercase()))
+        && filter.parent.is_none_or(|parent| row.parent.is_some_and(|it| it.session_id == parent))
         && filter.updated_before.is_none_or(|before| row.updated_at < before)
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::json::{canonical, read_strict};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{JsonText, ToolSpec};
 
 use super::{Judged, judge};
@@ -41,6 +42,7 @@ fn agent(schema: &Value) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

@@ -2,15 +2,15 @@
 
 use stepwell_core::event::EventBody;
 use stepwell_core::replay::replay;
-use stepwell_core::{Actor, Seq, SessionState, Status, Text, fold};
-use stepwell_runtime::{Change, EngineError, ForkSession};
+use stepwell_core::{Actor, CallId, Seq, SessionId, SessionState, Status, Text, fold};
+use stepwell_runtime::{Change, Engine, EngineError, ForkSession};
 use stepwell_sim::World;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
 use stepwell_sim::model::{call, say};
 
 use crate::help::{count, steps};
 
-fn fork_of(parent: stepwell_core::SessionId, at: Option<Seq>, changes: Vec<Change>) -> ForkSession {
+fn fork_of(parent: SessionId, at: Option<Seq>, changes: Vec<Change>) -> ForkSession {
     ForkSession {
         parent,
         at,
@@ -50,10 +50,39 @@ async fn the_state_after_every_event_is_the_fold_of_the_events_until_then() {
         let outline = node.engine.outline_at(session_id, Seq(n)).await.unwrap();
         assert_eq!(outline, state.outline());
         assert_eq!(outline.prompt.body_bytes(), state.prompt.body_bytes());
+        same_messages(&node.engine, session_id, &state).await;
     }
     let beyond = node.engine.outline_at(session_id, Seq(99_999)).await.unwrap_err();
     assert!(matches!(beyond, EngineError::NoSuchEvent { .. }), "{beyond}");
     assert_eq!(replay(log).unwrap(), state);
+}
+
+/// Windows of the messages are those of the whole request, and each names the event it came with.
+async fn same_messages(engine: &Engine, session_id: SessionId, state: &SessionState) {
+    let whole: Vec<&str> = state.prompt.message_texts().collect();
+    let total = whole.len() as i64;
+    for (from, limit) in [(0, 3), (-5, 5), (total / 2, 40), (total - 1, 9), (total + 4, 2), (7, 0)]
+    {
+        let window = engine.messages_at(session_id, state.head, from, limit).await.unwrap();
+        let first = if from < 0 { (total + from).max(0) } else { from.min(total) };
+        assert_eq!(i64::from(window.from), first);
+        let texts: Vec<&str> = window.messages.iter().map(|it| it.json.as_str()).collect();
+        let expected = whole.iter().skip(first as usize).take(limit as usize);
+        assert_eq!(texts, expected.copied().collect::<Vec<_>>(), "{limit} from {from} of {total}");
+        assert_eq!(window.state, state.outline());
+        for (message, number) in window.messages.iter().zip(first as u32 + 1..) {
+            let then = engine.outline_at(session_id, message.seq).await.unwrap();
+            assert!(then.prompt.messages() >= number && then.step == message.step);
+            let observes = message.json.contains("\"tool_call_id\"");
+            assert_eq!(
+                message.call_id,
+                observes.then_some(CallId { step: message.step, index: 1 })
+            );
+            let before = Seq(message.seq.0 - 1);
+            let Ok(before) = engine.outline_at(session_id, before).await else { continue };
+            assert!(before.prompt.messages() < number, "message {number} is older");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +97,7 @@ async fn a_fork_with_another_result_runs_to_its_own_end_and_leaves_its_parent_al
     let parent = node.create(&agent()).await.unwrap();
     world.until_status(parent, Status::Completed).await;
     let before = world.log(parent).await;
-    let call_id = stepwell_core::CallId { step: 1, index: 1 };
+    let call_id = CallId { step: 1, index: 1 };
     let outcome = stepwell_core::event::ToolOutcome::Ok;
     let change = Change::Result { call_id, outcome, output: Text::from("otherwise") };
     let fork = fork_of(parent, None, vec![change]);

@@ -6,6 +6,9 @@
 mod duration;
 mod json;
 mod model;
+mod output;
+#[cfg(test)]
+mod output_tests;
 mod place;
 mod reader;
 mod rules;
@@ -18,6 +21,7 @@ use stepwell_core::{Agent, ToolSpec};
 use toml::de::DeTable;
 
 pub use duration::{DURATION_MS_MAX, read as read_duration_ms};
+pub use output::notes;
 pub use place::{AgentFileError, Problem};
 pub use tools::Catalogue;
 
@@ -96,7 +100,11 @@ fn read_agent(
     }
     let interactive = document.flag("interactive").unwrap_or(false);
     let tools: Vec<ToolSpec> = tools::read(&mut document, catalogue);
-    let model = model::read(&mut document, defaults);
+    let (model, written) = model::read(&mut document, defaults);
+    let output = output::read(&mut document, written, &tools);
+    if let Some(model) = &model {
+        output::check_parameters(&document, &output, &model.parameters);
+    }
     let limits = limits(&mut document);
     let Approval { rules, expires_after_ms } = rules::read(&mut document, &tools);
     let retry = retry(&mut document);
@@ -107,7 +115,8 @@ fn read_agent(
         "system" | "system_prompt" | "prompt" => Some("did you mean `instructions`?"),
         "approvals" => Some("did you mean [approval]?"),
         "timeouts" => Some("did you mean [model.timeouts]?"),
-        "parameters" | "base_url" => Some("it belongs into [model]"),
+        "response_format" | "structured_outputs" => Some("did you mean [answer]?"),
+        "parameters" | "base_url" | "tool_choice" => Some("it belongs into [model]"),
         _ => None,
     });
     Some(Agent {
@@ -121,6 +130,7 @@ fn read_agent(
         approval_expires_after_ms: expires_after_ms,
         interactive,
         retry,
+        output,
     })
 }
 

@@ -5,6 +5,7 @@ use stepwell_core::agent::{FallbackModel, ModelSpec, ModelTimeouts};
 use toml::de::DeValue;
 
 use super::ModelDefaults;
+use super::output::{self, Written};
 use super::reader::{Placed, Section};
 
 /// Members of a request that the engine writes itself; a second one would make it ambiguous.
@@ -14,7 +15,7 @@ const RESERVED: [&str; 5] = ["model", "messages", "tools", "stream", "stream_opt
 const FALLBACK_AFTER_DEFAULT: u32 = 3;
 
 /// Request parameters that people put one level too high.
-const PARAMETERS: [&str; 11] = [
+const PARAMETERS: [&str; 10] = [
     "temperature",
     "max_tokens",
     "max_completion_tokens",
@@ -22,14 +23,16 @@ const PARAMETERS: [&str; 11] = [
     "top_k",
     "seed",
     "stop",
-    "tool_choice",
     "response_format",
     "presence_penalty",
     "frequency_penalty",
 ];
 
 /// Reads `[model]`; what it leaves out comes from `defaults`.
-pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Option<ModelSpec> {
+pub(super) fn read(
+    document: &mut Section<'_>,
+    defaults: &ModelDefaults,
+) -> (Option<ModelSpec>, Written) {
     let mut section = document.section("model");
     let name = section.text("name").map(|it| it.value);
     let written_url = section.text("base_url");
@@ -37,6 +40,7 @@ pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Opti
     let written_key = section.text("api_key_env");
     let parameters = parameters(&mut section);
     let timeouts = timeouts(&mut section);
+    let output = output::read_model(&mut section);
 
     let name = name.or_else(|| defaults.name.clone());
     if name.is_none() && !section.has("name") {
@@ -72,15 +76,18 @@ pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Opti
     section.finish(|key| {
         PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
     });
-    Some(ModelSpec {
-        name: name?,
-        base_url: base_url?,
-        replicas,
-        api_key_env,
-        parameters: parameters?,
-        timeouts,
-        fallbacks,
-    })
+    let model = || {
+        Some(ModelSpec {
+            name: name?,
+            base_url: base_url?,
+            replicas,
+            api_key_env,
+            parameters: parameters?,
+            timeouts,
+            fallbacks,
+        })
+    };
+    (model(), output)
 }
 
 /// Reads `[[model.fallback]]`. Nothing of it has defaults of the server: a fallback is another model.

@@ -40,7 +40,7 @@ fn defaults() -> ModelDefaults {
 }
 
 #[track_caller]
-fn good(text: &str) -> Agent {
+pub(super) fn good(text: &str) -> Agent {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => agent,
         Err(error) => panic!("refused: {error}"),
@@ -49,7 +49,7 @@ fn good(text: &str) -> Agent {
 
 /// The problems as people see them.
 #[track_caller]
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => panic!("accepted: {agent:?}"),
         Err(error) => error.to_string(),
@@ -57,7 +57,7 @@ fn refused(text: &str) -> String {
 }
 
 /// A complete definition with `more` behind it; `more` begins on line 3.
-fn with(more: &str) -> String {
+pub(super) fn with(more: &str) -> String {
     format!("name = \"a\"\ninstructions = \"Do it.\"\n{more}")
 }
 

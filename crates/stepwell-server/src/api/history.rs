@@ -8,15 +8,15 @@ use stepwell_core::agent::Agent;
 use stepwell_core::summary::{approval_rows, session_row};
 use stepwell_core::{Seq, SessionId, SessionState};
 use stepwell_proto::v1;
-use stepwell_runtime::{ForkPlan, ForkSession};
+use stepwell_runtime::{ForkPlan, ForkSession, MessageWindow};
 use tonic::{Request, Response, Status};
 
-use super::{Api, agent_json};
+use super::{Api, agent_json, comparison, timeline};
 use crate::convert::{self, AgentChoice, BadField, Forking};
 use crate::status;
 
 /// Messages of one answer.
-const MESSAGES_MAX: usize = 1_000;
+const MESSAGES_MAX: u32 = 1_000;
 
 /// Bytes of the messages of one answer; the first is sent whatever its size.
 const MESSAGES_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -40,16 +40,12 @@ impl v1::history_service_server::HistoryService for History {
         let session_id = self.0.find(&request.session_id).await?;
         let head = self.0.session_info(session_id).await?.row.head_seq;
         let at = if request.at_seq == 0 { head } else { Seq(request.at_seq) };
-        let state = if request.messages_limit == 0 {
-            self.0.engine.outline_at(session_id, at).await
-        } else {
-            self.0.engine.state_at(session_id, at).await
-        };
-        let state = state.map_err(|error| status::engine(session_id, error))?;
-        let mut answer = describe(session_id, &state)?;
+        let (from, limit) = (request.messages_from, request.messages_limit.min(MESSAGES_MAX));
+        let window = self.0.engine.messages_at(session_id, at, from, limit).await;
+        let window = window.map_err(|error| status::engine(session_id, error))?;
+        let mut answer = describe(session_id, &window.state)?;
         answer.head_seq = head.0;
-        let (from, limit) = (request.messages_from, request.messages_limit as usize);
-        add_messages(&mut answer, &state, from, limit.min(MESSAGES_MAX));
+        add_messages(&mut answer, window);
         Ok(Response::new(answer))
     }
 
@@ -93,6 +89,27 @@ impl v1::history_service_server::HistoryService for History {
     ) -> Result<Response<v1::ForkSessionResponse>, Status> {
         let forking = Forking::try_from(request.into_inner())?;
         self.fork(forking).await.map(Response::new)
+    }
+
+    async fn get_timeline(
+        &self,
+        request: Request<v1::GetTimelineRequest>,
+    ) -> Result<Response<v1::GetTimelineResponse>, Status> {
+        timeline::get(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn replay_session(
+        &self,
+        request: Request<v1::ReplaySessionRequest>,
+    ) -> Result<Response<v1::ReplaySessionResponse>, Status> {
+        comparison::replay(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn compare_sessions(
+        &self,
+        request: Request<v1::CompareSessionsRequest>,
+    ) -> Result<Response<v1::CompareSessionsResponse>, Status> {
+        comparison::sessions(&self.0, request.into_inner()).await.map(Response::new)
     }
 }
 
@@ -233,17 +250,19 @@ fn limits(state: &SessionState) -> v1::Limits {
     }
 }
 
-fn add_messages(answer: &mut v1::GetStateResponse, state: &SessionState, from: i64, limit: usize) {
-    let total = i64::from(state.prompt.messages());
-    let first = if from < 0 { total.saturating_add(from) } else { from }.clamp(0, total);
-    answer.messages_from = first;
+fn add_messages(answer: &mut v1::GetStateResponse, window: MessageWindow) {
+    answer.messages_from = window.from.into();
     let mut bytes = 0;
-    let wanted = state.prompt.message_texts().skip(first as usize).take(limit);
-    for message in wanted {
-        bytes += message.len();
+    for message in window.messages {
+        bytes += message.json.len();
         if bytes > MESSAGES_BYTES_MAX && !answer.messages_json.is_empty() {
             break;
         }
-        answer.messages_json.push(message.to_owned());
+        answer.message_origins.push(v1::MessageOrigin {
+            seq: message.seq.0,
+            step: message.step,
+            call_id: message.call_id.map(|it| it.to_string()).unwrap_or_default(),
+        });
+        answer.messages_json.push(message.json);
     }
 }

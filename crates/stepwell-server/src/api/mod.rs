@@ -4,10 +4,12 @@
 mod agents;
 mod approvals;
 mod backup;
+mod comparison;
 mod delete;
 mod history;
 mod sessions;
 mod spans;
+mod timeline;
 
 pub(crate) use agents::Agents;
 pub(crate) use approvals::Approvals;
@@ -32,6 +34,7 @@ use crate::agent_file::{self, Catalogue, ModelDefaults};
 use crate::gateway::WorkerGateway;
 use crate::server::ServerOptions;
 use crate::span_cache::SpanCache;
+use crate::view::Views;
 use crate::{convert, status};
 
 /// What all calls share.
@@ -48,8 +51,12 @@ pub(crate) struct Api {
     pub(crate) imports: Arc<Semaphore>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
+    /// Places of those who read whole histories.
+    pub(crate) walks: Semaphore,
     /// The right to copy the store.
     pub(crate) backups: OneAtATime,
+    /// Exported files that are looked at.
+    pub(crate) views: Views,
 }
 
 impl Api {

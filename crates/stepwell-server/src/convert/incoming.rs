@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stepwell_core::event::Label;
-use stepwell_core::{Actor, CallId, Status, Text, TimestampMs};
+use stepwell_core::{Actor, CallId, SessionId, Status, Text, TimestampMs};
 use stepwell_ports::SessionFilter;
 use stepwell_ports::store::PAGE_ROWS_MAX;
 use stepwell_proto::v1;
@@ -162,7 +162,13 @@ impl TryFrom<v1::ListSessionsRequest> for SessionQuery {
         let given = |text: String| (!text.is_empty()).then_some(text);
         let text = line("text", request.text, TITLE_BYTES_MAX)?;
         let prefix = line("id_prefix", request.id_prefix.trim().to_uppercase(), NAME_BYTES_MAX)?;
+        let parent = line("parent_id", request.parent_id.trim().to_uppercase(), NAME_BYTES_MAX)?;
+        let parent = given(parent).map(|it| it.parse::<SessionId>());
+        let parent = parent
+            .transpose()
+            .map_err(|_| BadField::new("parent_id", "is no session id: give all 26 characters"))?;
         let filter = SessionFilter {
+            parent,
             statuses,
             agent: given(request.agent),
             labels: labels(request.labels)?.into_iter().map(|it| (it.key, it.value)).collect(),

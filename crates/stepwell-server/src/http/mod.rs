@@ -1,38 +1,45 @@
-//! The plain HTTP side of the port: server-sent events, lists as JSON, health, a page that says what
-//! this is.
+//! The plain HTTP side of the port: the web viewer, gRPC for web pages, server-sent events, lists as
+//! JSON, health, a page that says what this is.
 
 mod error;
 mod gate;
+mod grpc_web;
 mod json;
 mod sse;
+mod web;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use serde::Deserialize;
+use axum::routing::{any, get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
 use stepwell_proto::v1;
 use tonic::Status;
 
 use crate::api::Api;
 use crate::convert::SessionQuery;
-use crate::status;
+use crate::{status, view};
 use error::HttpError;
 use gate::speaks_grpc;
 
 pub(crate) use gate::{Gate, guard};
+pub(crate) use grpc_web::translate;
 
-/// What a browser is shown at the root, until the web UI comes.
+/// What is on the port, for programs; people have the viewer.
 const ABOUT: &str = "\
-This is a Stepwell server: a durable executor for LLM agents. The web UI comes later.
+This is a Stepwell server: a durable executor for LLM agents.
 
 On this port:
-  gRPC     stepwell.v1.SessionService, ApprovalService, AgentService, WorkerService
-           (with reflection: grpcurl -plaintext HOST:PORT list)
+  GET      /                               the web viewer
+  gRPC     stepwell.v1.SessionService, ApprovalService, HistoryService, AgentService,
+           StoreService, WorkerService (with reflection: grpcurl -plaintext HOST:PORT list);
+           the same as gRPC-web
+  POST     /view?name=FILE                 opens an exported file, read only; its body is the file
   GET      /v1/sessions                    sessions, newest update first
   GET      /v1/sessions/{id}               one session
   GET      /v1/sessions/{id}/events        its history and what follows, as server-sent events
@@ -44,12 +51,15 @@ On the command line: stepwell --help
 /// The routes.
 pub(crate) fn routes(api: Arc<Api>) -> Router {
     Router::new()
-        .route("/", get(about))
+        .merge(web::views())
+        .route("/about", get(about))
+        .route("/view", post(open_view))
+        .route("/view/{token}/{*rest}", any(in_view))
         .route("/health", get(health))
         .route("/v1/sessions", get(sessions))
         .route("/v1/sessions/{id}", get(session))
         .route("/v1/sessions/{id}/events", get(events))
-        .fallback(not_here)
+        .fallback(elsewhere)
         .with_state(api)
 }
 
@@ -64,14 +74,59 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
     "ok\n".into_response()
 }
 
-/// Unknown paths: gRPC clients get a status that they understand, all others a line of text.
-async fn not_here(headers: HeaderMap, request: axum::extract::Request) -> Response {
+/// A refusal in the words of whoever asks: a gRPC status, or the same as JSON.
+pub(crate) fn refusal(headers: &HeaderMap, status: Status) -> Response {
+    if speaks_grpc(headers) { status.into_http() } else { HttpError(status).into_response() }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViewParameters {
+    name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct OpenedView {
+    /// Of the session's page.
+    address: String,
+}
+
+/// Opens the exported file that is the body.
+async fn open_view(
+    State(api): State<Arc<Api>>,
+    read: Parameters<ViewParameters>,
+    body: Body,
+) -> Result<Response, HttpError> {
+    let name = parameters(read)?.name.unwrap_or_default();
+    let address = view::open(&api, body, name).await?;
+    Ok(Json(OpenedView { address }).into_response())
+}
+
+/// What is below the address of an open file: its pages, and the calls that they make.
+async fn in_view(
+    State(api): State<Arc<Api>>,
+    Path((token, rest)): Path<(String, String)>,
+    request: axum::extract::Request,
+) -> Response {
+    if *request.method() == Method::GET {
+        return web::page(request.headers().clone()).await;
+    }
+    view::call(&api, &token, &rest, request).await
+}
+
+/// Files of the viewer, and unknown paths: gRPC clients get a status that they understand, all others
+/// a line of text.
+async fn elsewhere(headers: HeaderMap, request: axum::extract::Request) -> Response {
     let path = request.uri().path().to_owned();
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    if let Some(file) = web::file(&path, &headers).filter(|_| reads) {
+        return file;
+    }
     if speaks_grpc(&headers) {
         let text = format!("this server has no method {path}: grpcurl -plaintext HOST:PORT list");
         return Status::unimplemented(text).into_http();
     }
-    HttpError(Status::not_found(format!("there is nothing at {path}: see /"))).into_response()
+    HttpError(Status::not_found(format!("there is nothing at {path}: see /about"))).into_response()
 }
 
 /// Parameters of an address. One that nobody knows is refused: it would be a wish that is ignored.

@@ -52,6 +52,7 @@ async fn read(
                 break;
             };
             tree.index.push(&event);
+            tree.marks.push(&event);
             tree.at = stored.seq;
         }
     }

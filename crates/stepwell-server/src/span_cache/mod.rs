@@ -1,10 +1,11 @@
-//! Span trees of the sessions that somebody looks at, kept up from the store.
+//! Span trees and event strips of the sessions that somebody looks at, kept up from the store.
 //!
 //! A tree is computed from the events when it is asked for and grows with what was appended since.
 //! Nothing of it is stored and the write path knows nothing of it (docs/adr/0003). The least recently
 //! used ones go when there are too many or they are too large together.
 
 mod grow;
+pub(crate) mod marks;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,8 @@ use stepwell_core::spans::SpanIndex;
 use stepwell_core::{Seq, SessionId};
 use stepwell_ports::{Store, StoreError};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
+
+use self::marks::Marks;
 
 /// Trees that are kept.
 const TREES_MAX: usize = 64;
@@ -39,6 +42,7 @@ enum Which {
 #[derive(Debug, Default)]
 struct Tree {
     index: SpanIndex,
+    marks: Marks,
     /// The last event that was taken.
     at: Seq,
     /// The event after `at` cannot be read, nor anything after it.
@@ -104,12 +108,25 @@ impl SpanCache {
         asked: Asked,
         look: impl FnOnce(&SpanIndex, Seq) -> T,
     ) -> Result<T, StoreError> {
+        self.look_at_all(store, asked, |index, _, at| look(index, at)).await
+    }
+
+    /// As [`Self::look`], with the strip.
+    ///
+    /// # Errors
+    /// The store's. What was read before stays.
+    pub(crate) async fn look_at_all<T>(
+        &self,
+        store: &dyn Store,
+        asked: Asked,
+        look: impl FnOnce(&SpanIndex, &Marks, Seq) -> T,
+    ) -> Result<T, StoreError> {
         let until = asked.at.unwrap_or(asked.head);
         let (which, mut tree) = self.take(asked, until).await;
         let done = grow::grow(store, asked.session_id, &mut tree, until, &self.long_reads).await;
-        self.weigh((asked.session_id, which), tree.index.bytes());
+        self.weigh((asked.session_id, which), tree.index.bytes() + tree.marks.bytes());
         done?;
-        Ok(look(&tree.index, tree.at))
+        Ok(look(&tree.index, &tree.marks, tree.at))
     }
 
     /// A tree that is not beyond `until`, or the one of the head when that was asked for.

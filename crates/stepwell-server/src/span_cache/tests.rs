@@ -43,6 +43,7 @@ fn event(seq: u64) -> Event {
                 repaired: None,
                 problem: None,
             }],
+            answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
             usage: Usage {
                 prompt_tokens: 900,

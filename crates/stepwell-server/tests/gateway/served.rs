@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{EventBody, FinishReason, ToolFinished, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Actor, Agent, Effect, Input, JsonText, Seq, SessionId, SessionState, Text};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::{ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink, Store};
@@ -210,6 +211,7 @@ fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

@@ -74,11 +74,11 @@ pub(crate) async fn get_on(mut stream: TcpStream, path: &str, headers: &[(&str, 
 }
 
 #[tokio::test]
-async fn health_says_ok_and_the_root_says_what_this_is() {
+async fn health_says_ok_and_a_page_says_what_this_is() {
     let world = World::new(&[]).await;
     let answer = get(world.address, "/health", &[]).await;
     assert_eq!((answer.status, answer.text().await.as_str()), (200, "ok\n"));
-    let about = get(world.address, "/", &[]).await.text().await;
+    let about = get(world.address, "/about", &[]).await.text().await;
     assert!(about.contains("Stepwell") && about.contains("/v1/sessions/{id}/events"), "{about}");
     world.stop().await;
 }

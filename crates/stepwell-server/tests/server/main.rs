@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod deleting;
 mod gate;
+mod history;
 mod http;
 mod import;
 mod interposed;
@@ -14,5 +15,7 @@ mod sse;
 mod stored;
 #[path = "../troubled/mod.rs"]
 mod troubled;
+mod view;
 mod watch;
+mod web;
 mod world;

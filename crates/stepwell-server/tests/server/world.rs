@@ -132,7 +132,7 @@ impl World {
             replicas: Vec::new(),
             api_key_env: None,
         };
-        let services = Services { engine: engine.clone(), gateway, model_defaults };
+        let services = Services { engine: engine.clone(), gateway, model_defaults, shown: None };
         let stop = shutdown.clone();
         tasks.spawn(async move { serve(listener, services, options, stop).await.unwrap() });
         Self { address, engine, store, shutdown, tasks }

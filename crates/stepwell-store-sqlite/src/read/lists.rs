@@ -63,11 +63,16 @@ pub(crate) enum Walk<'a> {
     Parked(Status),
     /// All whose id begins so.
     Prefix(&'a str),
+    /// The forks of one session.
+    Forks(SessionId),
 }
 
 pub(crate) fn walks(filter: &SessionFilter) -> Vec<Walk<'_>> {
     if let Some(prefix) = filter.id_prefix.as_deref().filter(|it| !it.is_empty()) {
         return vec![Walk::Prefix(prefix)];
+    }
+    if let Some(parent) = filter.parent {
+        return vec![Walk::Forks(parent)];
     }
     let statuses = || Status::ALL.into_iter().filter(|it| fits_any(&filter.statuses, it));
     let busy = statuses().any(is_busy).then_some(Walk::Busy);
@@ -85,6 +90,7 @@ impl Walk<'_> {
             Self::Busy => "busy = 1",
             Self::Parked(_) => "busy = 0 AND status = ?4",
             Self::Prefix(_) => "session_id BETWEEN ?4 AND ?5",
+            Self::Forks(_) => "parent = ?4",
         };
         format!(
             "SELECT {SESSION_COLUMNS}, key FROM sessions WHERE {condition}
@@ -116,6 +122,10 @@ impl SessionSearch<'_> {
             Walk::Busy => self.take_fitting(&query, params![updated_at, key, agent], found),
             Walk::Parked(status) => {
                 let values = params![updated_at, key, agent, status.as_str()];
+                self.take_fitting(&query, values, found)
+            }
+            Walk::Forks(parent) => {
+                let values = params![updated_at, key, agent, parent.to_string()];
                 self.take_fitting(&query, values, found)
             }
             Walk::Prefix(prefix) => {

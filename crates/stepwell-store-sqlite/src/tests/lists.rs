@@ -1,7 +1,7 @@
 //! Lists of very many sessions, measured in steps of SQLite's machine: time is not for tests.
 
 use rusqlite::{Connection, StatementStatus, params_from_iter};
-use stepwell_core::Status;
+use stepwell_core::{SessionId, Status};
 use stepwell_ports::SessionFilter;
 
 use super::common::{database, open};
@@ -53,6 +53,7 @@ fn a_page_of_a_hundred_thousand_costs_what_the_page_costs() {
         ("in one status", SessionFilter { statuses: vec![Status::WaitingApproval], ..all() }),
         ("in a status without rows", SessionFilter { statuses: vec![Status::Failed], ..all() }),
         ("of a full id", SessionFilter { id_prefix: Some(format!("{:026}", 4_711)), ..all() }),
+        ("forks of one", SessionFilter { parent: Some(SessionId::from_random([1; 16])), ..all() }),
         ("of a frequent agent", SessionFilter { agent: Some("usual".into()), ..all() }),
     ];
     for (name, filter) in filters {

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use stepwell_core::agent::{
     Agent, Effect, Limits, ModelSpec, ModelTimeouts, RetryPolicy, ToolKind, ToolSpec,
 };
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -129,5 +130,6 @@ fn agent(base_url: String, model: &str) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }

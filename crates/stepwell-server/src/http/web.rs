@@ -1,0 +1,90 @@
+//! The web viewer: the files that the build made of `web-ui/`, and the addresses of its pages.
+//!
+//! Invariant: a page of this server loads nothing from elsewhere and runs no script that is not a file
+//! of the viewer, whatever text a model or a tool has written.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+include!(concat!(env!("OUT_DIR"), "/web_files.rs"));
+
+/// The page of every view; its script looks at the address.
+const PAGE: &str = "/index.html";
+
+/// Addresses of views. `web-ui/src/app.tsx` has the same.
+const VIEWS: &[&str] =
+    &["/", "/s/{moment}", "/approvals", "/agents", "/workers", "/new", "/compare/{a}/{b}"];
+
+/// Files below have a hash of their content in their name.
+const HASHED: &str = "/assets/";
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
+                      data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// Headers of every file.
+const GUARDS: [(HeaderName, HeaderValue); 3] = [
+    (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
+/// Tags of the files, in their order.
+static TAGS: LazyLock<Vec<Option<HeaderValue>>> = LazyLock::new(|| {
+    let tag = |content: &[u8]| format!("\"{}\"", blake3::hash(content).to_hex());
+    FILES.iter().map(|(_, content)| HeaderValue::from_str(&tag(content)).ok()).collect()
+});
+
+/// The views.
+pub(super) fn views<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    VIEWS.iter().fold(Router::new(), |router, view| router.route(view, get(page)))
+}
+
+pub(super) async fn page(headers: HeaderMap) -> Response {
+    // The build fails without it.
+    file(PAGE, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
+}
+
+/// The file of the viewer at `path`, or that the browser's own copy still holds.
+pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
+    let at = FILES.binary_search_by_key(&path, |(it, _)| it).ok()?;
+    let (_, content) = FILES.get(at)?;
+    let tag = TAGS.get(at)?.clone()?;
+    let is_known = headers.get_all(IF_NONE_MATCH).iter().any(|it| it == tag);
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let kind = HeaderValue::from_static(content_type(path));
+        ([(CONTENT_TYPE, kind)], Bytes::from_static(content)).into_response()
+    };
+    let lasts = if path.starts_with(HASHED) {
+        "public, max-age=31536000, immutable"
+    } else {
+        // Asked for again each time: a new release is seen at once.
+        "no-cache"
+    };
+    let more = [(ETAG, tag), (CACHE_CONTROL, HeaderValue::from_static(lasts))];
+    response.headers_mut().extend(GUARDS.into_iter().chain(more));
+    Some(response)
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("json") => "application/json",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { address, parseMoment } from "./address.ts";
+
+test.each([
+  ["0ABC", { sessionId: "0ABC", seq: null }],
+  ["0ABC@17", { sessionId: "0ABC", seq: 17 }],
+  ["0ABC@0", null],
+  ["0ABC@x", null],
+  ["0ABC@1@2", null],
+  ["", null],
+])("the moment %s", (text, moment) => {
+  expect(parseMoment(text)).toEqual(moment);
+});
+
+test("a moment's address is read back", () => {
+  expect(parseMoment(address.session("0ABC", 9).slice("/s/".length))).toEqual({
+    sessionId: "0ABC",
+    seq: 9,
+  });
+});

@@ -1,0 +1,196 @@
+import { ArrowLeft } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { Link, useLocation, useSearchParams } from "wouter";
+import { address } from "../../address.ts";
+import { useApprovals } from "../../api/queries.ts";
+import { useKeys } from "../../keys/use-keys.ts";
+import { actionName, actionOf } from "../../model/action.ts";
+import type { Approval } from "../../model/types.ts";
+import { visible } from "../../model/visible.ts";
+import { shortId } from "../../model/words.ts";
+import { outcome } from "../../parts/approval/answers.ts";
+import { ApprovalCard } from "../../parts/approval/approval-card.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Page } from "../../parts/page.tsx";
+import { Empty, Failed, Loading } from "../../parts/states.tsx";
+import { ToneMark } from "../../parts/status-mark.tsx";
+import { Age, Left } from "../../parts/time.tsx";
+import "./approvals.css";
+
+/** The inbox: what waits for a person, and what became of what did. */
+export function ApprovalsPage() {
+  const open = useApprovals(["open"]);
+  const over = useApprovals(["approved", "denied", "expired", "void"]);
+  const [search] = useSearchParams();
+  const [, go] = useLocation();
+  const chosen = search.get("id");
+  const openRows = open.data?.pages.flatMap((it) => it.rows) ?? [];
+  const isOpen = new Set(openRows.map((it) => it.id));
+  const overRows = (over.data?.pages.flatMap((it) => it.rows) ?? []).filter(
+    (it) => !isOpen.has(it.id),
+  );
+  const rows = [...openRows, ...overRows];
+  const shown = useKept(
+    rows.find((it) => it.id === chosen),
+    chosen,
+  );
+  const move = (by: number) => {
+    const at = rows.findIndex((it) => it.id === chosen);
+    const next = rows[at === -1 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
+    if (next !== undefined) go(address.approval(next.id), { replace: true });
+  };
+  const detail = useRef<HTMLElement>(null);
+  // The heading, and never a button: what is asked is read first.
+  const review = () => detail.current?.querySelector<HTMLElement>(".approval-question")?.focus();
+  useKeys({
+    next: () => move(1),
+    previous: () => move(-1),
+    open: review,
+    review: () => {
+      if (shown !== undefined) review();
+      else move(1);
+    },
+  });
+  const failed = open.error ?? over.error;
+  const isShown = rows.length > 0 || shown !== undefined;
+  return (
+    <Page title="Approvals">
+      {failed !== null && (
+        <Failed
+          doing="read the approvals"
+          error={failed}
+          isStale={rows.length > 0}
+          onRetry={() => {
+            void open.refetch();
+            void over.refetch();
+          }}
+        />
+      )}
+      {open.isPending && failed === null && <Loading what="the approvals" />}
+      {open.isSuccess && over.isSuccess && !isShown && (
+        <Empty title="Nothing waits for you." command="stepwell approvals">
+          <p>
+            When a rule of an agent says so, a session asks here before it runs a tool, with the
+            exact action. The rules stand in the agent's file, see docs/agents.md.
+          </p>
+        </Empty>
+      )}
+      {isShown && (
+        <div className={chosen === null ? "inbox" : "inbox inbox-chosen"}>
+          <div className="inbox-list">
+            <h2 className="inbox-head">
+              {openRows.length === 0 ? "Nothing waits for you" : "Waits for you"}
+            </h2>
+            <Lines rows={openRows} chosen={chosen} label="Open approvals" />
+            {open.hasNextPage && <More query={open} />}
+            {overRows.length > 0 && <h2 className="inbox-head">Answered</h2>}
+            <Lines rows={overRows} chosen={chosen} label="Answered approvals" />
+            {over.hasNextPage && <More query={over} />}
+          </div>
+          <section ref={detail} className="inbox-detail" aria-label="The chosen approval">
+            <Link href={address.approvals()} className="inbox-back">
+              <ArrowLeft size={14} aria-hidden /> all approvals
+            </Link>
+            <Chosen chosen={chosen} shown={shown} isRead={open.isSuccess && over.isSuccess} />
+          </section>
+        </div>
+      )}
+    </Page>
+  );
+}
+
+/**
+ * The chosen approval, also while it is in neither list: it has left the open ones, and the others
+ * were not read again yet. What was answered about it must not vanish meanwhile.
+ */
+function useKept(found: Approval | undefined, chosen: string | null): Approval | undefined {
+  const [kept, keep] = useState(found);
+  if (found !== undefined && found !== kept) keep(found);
+  return found ?? (kept?.id === chosen ? kept : undefined);
+}
+
+interface ChosenProps {
+  readonly chosen: string | null;
+  readonly shown: Approval | undefined;
+  readonly isRead: boolean;
+}
+
+function Chosen({ chosen, shown, isRead }: ChosenProps) {
+  if (shown !== undefined) return <ApprovalCard key={shown.id} approval={shown} />;
+  if (chosen === null) return <p className="quiet">Choose one to see exactly what is asked.</p>;
+  if (!isRead) return <Loading what="the approval" />;
+  return (
+    <p>
+      The approval <code>{visible(chosen)}</code> is not among those read so far. It may be older,
+      or of a session that was deleted.
+    </p>
+  );
+}
+
+interface LinesProps {
+  readonly rows: readonly Approval[];
+  readonly chosen: string | null;
+  readonly label: string;
+}
+
+function Lines({ rows, chosen, label }: LinesProps) {
+  return (
+    <ul aria-label={label}>
+      {rows.map((it) => (
+        <li key={it.id}>
+          <Line approval={it} isChosen={it.id === chosen} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Line({ approval, isChosen }: { readonly approval: Approval; readonly isChosen: boolean }) {
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (isChosen) link.current?.scrollIntoView({ block: "nearest" });
+  }, [isChosen]);
+  const isOpen = approval.status === "open";
+  const tone = isOpen ? "needs" : approval.status === "approved" ? "done" : "stopped";
+  return (
+    <Link
+      ref={link}
+      href={address.approval(approval.id)}
+      className="inbox-line"
+      aria-current={isChosen ? "true" : undefined}
+    >
+      <ToneMark tone={tone} />
+      <span className="inbox-what">
+        <span className="inbox-action">
+          {approval.question === "what_happened" && "What became of: "}
+          {actionName(visible(approval.tool), actionOf(approval.arguments))}
+        </span>
+        <span className="quiet">
+          {isOpen ? visible(approval.rule) : outcome(approval)}
+          {" · "}
+          {shortId(approval.sessionId)}
+        </span>
+      </span>
+      <span className="inbox-when">
+        <Age at={approval.decidedAt ?? approval.requestedAt} />
+        {isOpen && approval.expiresAt !== null && (
+          <span className="quiet">
+            <Left until={approval.expiresAt} /> left
+          </span>
+        )}
+      </span>
+    </Link>
+  );
+}
+
+interface MoreProps {
+  readonly query: { readonly isFetching: boolean; readonly fetchNextPage: () => unknown };
+}
+
+function More({ query }: MoreProps) {
+  return (
+    <Button kind="quiet" disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>
+      More …
+    </Button>
+  );
+}

@@ -1,0 +1,131 @@
+import { expect } from "@playwright/test";
+import { test } from "./stage.ts";
+import { AGENT, PUSH } from "./stories.ts";
+
+test("approve by keyboard only", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await page.goto(`${stage.url}/approvals`);
+  await expect(
+    page.getByRole("list", { name: "Open approvals" }).getByRole("listitem"),
+  ).toHaveCount(1);
+  await page.keyboard.press("j");
+  const card = page.getByRole("article");
+  await expect(card).toContainText("echo pushed > pushed.txt");
+  // Nothing that says yes has the focus, and what people press without reading says nothing.
+  for (const key of ["Enter", "Escape", "Enter", "Space"]) await page.keyboard.press(key);
+  await expect(card.getByRole("heading", { name: "May shell run?" })).toBeFocused();
+  const button = card.getByRole("button", { name: "Run `echo pushed > pushed.txt`" });
+  await expect(button).toBeDisabled();
+  await page.keyboard.press("Tab");
+  await expect(card.locator(".exact-text")).toBeFocused();
+  while (
+    !(await card
+      .getByLabel("Your name in the history")
+      .evaluate((it) => it === document.activeElement))
+  ) {
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.type("ada");
+  await expect(button).toBeEnabled();
+  for (let at = 0; at < 4; at += 1) await page.keyboard.press("Tab");
+  await expect(button).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(button).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(card.getByRole("status").last()).toContainText("Approved by ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+});
+
+test("deny by keyboard only, with a reason that the model is told", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await page.goto(`${stage.url}/approvals`);
+  await expect(page.getByRole("list", { name: "Open approvals" }).getByRole("link")).toBeVisible();
+  await page.keyboard.press("a");
+  const card = page.getByRole("article");
+  await expect(card).toBeVisible();
+  await page.keyboard.press("a");
+  const name = card.getByLabel("Your name in the history");
+  while (!(await name.evaluate((it) => it === document.activeElement)))
+    await page.keyboard.press("Tab");
+  await page.keyboard.type("ada");
+  await page.keyboard.press("Tab");
+  await expect(card.getByRole("button", { name: "Deny…" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("Not on a Friday.");
+  await page.keyboard.press("Escape");
+  await expect(card.getByRole("button", { name: "Deny…" })).toBeVisible();
+  await card.getByRole("button", { name: "Deny…" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("Not on a Sunday.");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await expect(card.getByRole("button", { name: "Deny it" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(card.getByRole("status").last()).toContainText("Denied by ada");
+  await expect(card).toContainText("Not on a Sunday.");
+  await expect.poll(() => stage.cli("events", id)).toContain("Not on a Sunday.");
+});
+
+test("edit and approve: it runs with what was written, and only with that", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await page.goto(`${stage.url}/approvals`);
+  await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
+  const card = page.getByRole("article");
+  await card.getByLabel("Your name in the history").fill("ada");
+  await card.getByRole("button", { name: "Change the arguments…" }).click();
+  const field = card.getByLabel(/Arguments/);
+  const button = card.getByRole("button", { name: "Run shell with these arguments" });
+  await field.fill("{");
+  await expect(button).toBeDisabled();
+  await field.fill('{"comand": "echo edited"}');
+  await button.click();
+  await expect(card.getByRole("alert")).toContainText("The approval is still open");
+  await field.fill('{"command": "echo edited"}');
+  await button.click();
+  await expect(card.getByRole("status").last()).toContainText("Approved by ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  expect(await stage.cli("events", id)).toContain("edited");
+});
+
+test("somebody else was faster", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await page.goto(`${stage.url}/approvals`);
+  await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
+  const card = page.getByRole("article");
+  await card.getByLabel("Your name in the history").fill("ada");
+  // The page must not hear of it before the button is pressed.
+  await page.route("**/ListApprovals", (route) => route.abort());
+  await stage.cli("deny", id, "--by", "grace", "--reason", "I know better.");
+  await card.getByRole("button", { name: /^Run `echo/ }).click();
+  await expect(card.getByRole("alert")).toContainText("grace");
+  await page.unroute("**/ListApprovals");
+  await expect(card.getByRole("status").last()).toContainText("Denied by grace");
+  await expect(card.getByRole("alert")).toContainText("came too late");
+  await expect(card.getByRole("button", { name: /^Run/ })).toHaveCount(0);
+});
+
+test("an edit is shown as a diff, and hidden characters are named", async ({ page, stage }) => {
+  await stage.start(`
+[[step]]
+content = "I mend it."
+
+[[step.tool_calls]]
+name = "edit_file"
+arguments = { path = "dates.py", old_text = "a\\nday, month\\nb\\n", new_text = "a\\nmonth, day\\u202e\\nb\\n" }
+`);
+  await stage.submit(stage.file("agent.toml", AGENT), "Mend it.");
+  await page.goto(`${stage.url}/approvals`);
+  await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
+  const card = page.getByRole("article");
+  await expect(card.locator(".diff-removed")).toHaveText("− day, month");
+  await expect(card.locator(".diff-added")).toHaveText("+ month, day<U+202E>");
+  await expect(card).toContainText("1 hidden or controlling character");
+  await expect(card.getByRole("button", { name: "Edit `dates.py`" })).toBeVisible();
+});

@@ -1,0 +1,26 @@
+// What the model says in these tests, and who asks it.
+
+export const AGENT = `
+name = "coder"
+instructions = "Work."
+tools = ["shell", "edit_file"]
+`;
+
+/** One call that needs an approval, then the end. */
+export const PUSH = `
+[[step]]
+content = "I push it."
+tool_calls = [{ name = "shell", arguments = { command = "echo pushed > pushed.txt" } }]
+
+[[step]]
+content = "Done."
+`;
+
+/** Says hello and is done. */
+export const HELLO = `
+[[step]]
+content = "Hello."
+`;
+
+/** Text that would do harm if it were taken for a part of the page. */
+export const HOSTILE = `<img src=x onerror="window.harmed=1"><script>window.harmed=1</script></pre><button>Run \`ls\`</button>`;
