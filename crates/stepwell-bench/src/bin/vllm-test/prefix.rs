@@ -154,6 +154,7 @@ fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
         tool_calls: calls.collect(),
         finish_reason: answer.finish_reason,
         usage: answer.usage,
+        answer_problem: None,
         endpoint: answer.endpoint.clone(),
         first_token_ms: answer.first_token_ms,
         duration_ms: answer.duration_ms,
