@@ -15,7 +15,7 @@ use crate::scene::Scene;
 
 const STEPS: u32 = 12;
 /// Words of an observation: about 400 tokens.
-const OBSERVATION_WORDS: usize = 133;
+const OBSERVATION_WORDS: usize = 50;
 
 /// How a session is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +77,11 @@ impl Run {
 }
 
 pub(crate) async fn measure(scene: &Scene) -> anyhow::Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for way in Way::ALL {
-        runs.push(session(scene, way).await.with_context(|| way.name())?);
-    }
-    Ok(runs)
+    // Side by side: a small model decodes three streams about as fast as one.
+    let [aligned, unaligned, timestamp] = Way::ALL.map(|way| session(scene, way));
+    let (aligned, unaligned, timestamp) = tokio::join!(aligned, unaligned, timestamp);
+    let runs = Way::ALL.into_iter().zip([aligned, unaligned, timestamp]);
+    runs.map(|(way, run)| run.with_context(|| way.name())).collect()
 }
 
 async fn session(scene: &Scene, way: Way) -> anyhow::Result<Run> {
@@ -155,6 +155,7 @@ fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
         answer_problem: None,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
+        answer_problem: None,
         endpoint: answer.endpoint.clone(),
         first_token_ms: answer.first_token_ms,
         duration_ms: answer.duration_ms,

@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep, timeout};
 const START_WITHIN: Duration = Duration::from_secs(400);
 /// How long it may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// Two run, three wait, the next is refused.
+/// Four run, three wait, the next is refused.
 const FLAGS: &str = "--max-num-queued-reqs 3";
-const SEQS: &str = "2";
+const SEQS: &str = "4";
 
 /// A vLLM server.
 pub(crate) struct Server {
