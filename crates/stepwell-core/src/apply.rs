@@ -14,12 +14,14 @@ use crate::event::{
     ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
+use crate::output::binding;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
+mod answer;
 mod approvals;
 mod overrides;
 mod timers;
@@ -100,7 +102,11 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
     match &event.body {
         EventBody::SessionCreated(it) => created(state, event, it),
         EventBody::ModelRequested(it) => requested(state, it),
-        EventBody::ModelReplied(it) => replied(state, it),
+        EventBody::ModelReplied(it) => {
+            replied(state, it)?;
+            answered(state, it);
+            Ok(())
+        }
         EventBody::ModelFailed(it) => model_failed(state, it),
         EventBody::ToolScheduled(it) => scheduled(state, it),
         EventBody::ToolDispatched(it) => dispatched(state, it),
@@ -186,6 +192,10 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
             return Err(format!("step {} attempt {} is not due", it.step, it.attempt));
         }
     }
+    if let Some(agent) = state.agent().cloned() {
+        let members = binding(state, &agent).members();
+        state.prompt.end_with(&members);
+    }
     state.phase = Phase::Thinking { attempt: it.attempt };
     state.single_step = false;
     Ok(())
@@ -202,7 +212,6 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     }
     state.prompt.push_assistant(content, &it.tool_calls);
     state.usage.add(&it.usage);
-    state.prefix_holder = Some(it.endpoint.clone());
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;
@@ -230,13 +239,29 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
-    note_usefulness(state);
+    let told = state.agent().cloned().and_then(|agent| {
+        let asked = binding(state, &agent);
+        answer::judge(state, it, asked, &agent.output.tool_choice)
+    });
+    note_usefulness(state, told.as_deref());
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
+    if let Some(told) = told {
+        state.prompt.push_user(&told);
+        state.phase = Phase::Ready;
+    }
     if state.calls.is_empty() && show_inbox(state)? {
         state.phase = Phase::Ready;
     }
     Ok(())
+}
+
+/// A server answered, which a reply that a person put in its place does not show.
+fn answered(state: &mut SessionState, it: &ModelReplied) {
+    if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
+        state.account.add(&model, it);
+    }
+    state.prefix_holder = Some(it.endpoint.clone());
 }
 
 /// What the model is told of a call that its output limit cut off.
@@ -456,6 +481,8 @@ fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     }
     if !inbox.is_empty() {
         forget_actions(state);
+        state.called_since_message = false;
+        state.answer_did_not_fit = false;
     }
     Ok(!inbox.is_empty())
 }

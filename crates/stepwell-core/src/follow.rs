@@ -12,6 +12,7 @@ use crate::event::{
     SessionFinished, Timer, TimerStarted,
 };
 use crate::ids::TimestampMs;
+use crate::output::{WhenIgnored, binding};
 use crate::pending::may_repeat;
 use crate::state::{Call, CallStatus, Phase, SessionState};
 
@@ -48,6 +49,9 @@ pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<Ev
              {window} actions"
         );
         return Some(limit_reached(LimitKind::RepeatedAction, reason));
+    }
+    if !state.ignored.is_empty() && agent.output.when_ignored == WhenIgnored::Fail {
+        return Some(failed(state.ignored.clone()));
     }
     match state.phase {
         Phase::Absent | Phase::Thinking { .. } | Phase::Finished { .. } => None,
@@ -121,15 +125,18 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
         );
         return limit_reached(LimitKind::UnusableReplies, reason);
     }
-    request(state, state.step + 1, 1)
+    request(state, agent, state.step + 1, 1)
 }
 
-fn request(state: &SessionState, step: u32, attempt: u32) -> EventBody {
+fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> EventBody {
+    let mut prompt = state.request(attempt);
+    prompt.end_with(&binding(state, agent).members());
     ModelRequested {
         step,
         attempt,
-        prompt_digest: state.prompt.digest(),
-        prompt_bytes: state.prompt.body_bytes(),
+        prompt_digest: prompt.digest(),
+        prompt_bytes: prompt.body_bytes(),
+        fallback: agent.model.fallback_at(attempt).map(|it| it.name.clone()),
     }
     .into()
 }
@@ -172,7 +179,7 @@ fn follow_failure(
     if state.timers.contains_key(&Timer::ModelRetry) || state.is_held() {
         return None;
     }
-    Some(request(state, state.step, attempt))
+    Some(request(state, agent, state.step, attempt))
 }
 
 fn after_failure(

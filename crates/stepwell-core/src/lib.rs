@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod account;
 pub mod agent;
 pub mod apply;
 mod approve;
@@ -22,6 +23,7 @@ pub mod explain;
 mod follow;
 pub mod ids;
 pub mod json;
+pub mod output;
 pub mod pending;
 pub mod policy;
 pub mod prompt;

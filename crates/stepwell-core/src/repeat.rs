@@ -40,8 +40,9 @@ pub(crate) fn note_actions(state: &mut SessionState) {
 }
 
 /// Counts replies in a row of which nothing can be used: no call has arguments that can be read and a
-/// tool that there is. One good call among bad ones is progress.
-pub(crate) fn note_usefulness(state: &mut SessionState) {
+/// tool that there is, or the model had to be `told` that it is no answer. One good call among bad ones
+/// is progress.
+pub(crate) fn note_usefulness(state: &mut SessionState, told: Option<&str>) {
     let Some(agent) = state.agent().cloned() else { return };
     let problem_of = |call: &Call| match (&call.problem, agent.tool(&call.tool)) {
         (Some(problem), Some(_)) => Some(problem.clone()),
@@ -49,7 +50,8 @@ pub(crate) fn note_usefulness(state: &mut SessionState) {
         (None, Some(_)) => None,
     };
     let problems: Option<Vec<String>> = state.calls.values().map(problem_of).collect();
-    match problems.and_then(|mut problems| problems.pop()) {
+    let problem = problems.and_then(|mut problems| problems.pop());
+    match problem.or_else(|| told.map(String::from)) {
         Some(problem) => {
             state.unusable_replies = state.unusable_replies.saturating_add(1);
             state.unusable_reason = shorten(&problem, REASON_BYTES_MAX);

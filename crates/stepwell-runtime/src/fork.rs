@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{
-    Edit, EventBody, FinishReason, ModelReplied, OverrideApplied, ToolCall, ToolOutcome, Usage,
+    Edit, EventBody, FinishReason, ModelReplied, ModelRequested, OverrideApplied, ToolCall,
+    ToolOutcome, Usage,
 };
 use stepwell_core::state::{ForkedFrom, Phase};
 use stepwell_core::survey::{Hazard, Survey};
@@ -16,7 +17,7 @@ use stepwell_ports::{NewSession, Store};
 use crate::engine::{CreatedSession, Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{load_at, outline_at, walk};
-use crate::validate;
+use crate::{answer, validate};
 
 /// A fork to make.
 #[derive(Debug, Clone)]
@@ -198,13 +199,13 @@ impl Engine {
         &self,
         session_id: SessionId,
         step: u32,
-    ) -> Result<Option<(Seq, String)>, EngineError> {
+    ) -> Result<Option<(Seq, ModelRequested)>, EngineError> {
         let mut found = None;
         walk(&*self.inner.ports.store, session_id, &mut |event| {
             if let EventBody::ModelRequested(it) = event.body
                 && it.step == step
             {
-                found = Some((event.seq, it.prompt_digest));
+                found = Some((event.seq, it));
             }
         })
         .await?;
@@ -366,12 +367,14 @@ fn reply_of(
         repaired: None,
         problem: validate::problem(agent, name, arguments),
     };
+    let form = agent.output.answer.as_ref().filter(|_| calls.is_empty());
     ModelReplied {
         step: before.step,
         attempt,
         content: content.clone(),
         reasoning: Text::default(),
         tool_calls: calls.iter().map(call).collect(),
+        answer_problem: form.and_then(|form| answer::problem(form, content.preview())),
         finish_reason: if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls },
         usage: Usage::default(),
         endpoint: "override".to_string(),

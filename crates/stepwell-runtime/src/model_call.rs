@@ -8,7 +8,7 @@ use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelS
 
 use crate::effects::{Ended, Outlet};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
-use crate::validate;
+use crate::{answer, validate};
 
 /// Calls that one reply may ask for. Each is some events of the same append; a model that asks for
 /// more at once has lost its way.
@@ -17,12 +17,21 @@ pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
 /// Asks. Ends without a word when cancelled.
 pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Ended {
     let engine = &outlet.engine.inner;
+    // First the place in the server's line, then the one among all: who waits for a server that is
+    // down keeps nobody from another.
+    let place = async {
+        if request.attempt > 1 {
+            engine.retry_budgets.take(&request.model.base_url, &*engine.ports.clock).await;
+        }
+        engine.model_calls.clone().acquire_owned().await
+    };
     let _permit = tokio::select! {
         biased;
         () = outlet.cancel.cancelled() => return Ended::Without,
         () = engine.draining.cancelled() => return Ended::Without,
-        permit = engine.model_calls.clone().acquire_owned() => permit,
+        permit = place => permit,
     };
+    let server = request.model.base_url.clone();
     let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
     let sink = Sink { live: engine.live.clone(), session_id, step, attempt };
     if attempt > 1 {
@@ -33,6 +42,9 @@ pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest
         () = outlet.cancel.cancelled() => return Ended::Without,
         answer = engine.ports.model.ask(request, Arc::new(sink), outlet.cancel.clone()) => answer,
     };
+    if answer.is_ok() {
+        engine.retry_budgets.answered(&server);
+    }
     let input = match answer.and_then(bounded) {
         Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
         Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
@@ -78,6 +90,9 @@ impl ModelSink for Sink {
 
 fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> ModelReplied {
     let is_cut = matches!(answer.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+    let is_answer = answer.tool_calls.is_empty() && !is_cut;
+    let form = agent.output.answer.as_ref().filter(|_| is_answer);
+    let answer_problem = form.and_then(|form| answer::problem(form, &answer.content));
     let tool_calls = answer.tool_calls.into_iter().map(|call| {
         let judged = validate::judge(agent, &call.name, call.arguments, is_cut);
         ToolCall {
@@ -96,6 +111,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         tool_calls: tool_calls.collect(),
         content: Text::from(answer.content),
         reasoning: Text::from(answer.reasoning),
+        answer_problem,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
         endpoint: answer.endpoint,

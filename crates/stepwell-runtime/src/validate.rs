@@ -112,7 +112,8 @@ pub(crate) fn problem(agent: &Agent, tool: &str, text: &str) -> Option<String> {
     Some(format!("the arguments of `{}` cannot be used: {problem}", tool.name))
 }
 
-fn check(schema: &str, value: &serde_json::Value) -> Result<(), String> {
+/// Checks a value against a JSON Schema.
+pub(crate) fn check(schema: &str, value: &serde_json::Value) -> Result<(), String> {
     let validator = compiled(schema)?;
     let mut problems = validator.iter_errors(value).map(|error| {
         let place = error.instance_path().to_string();

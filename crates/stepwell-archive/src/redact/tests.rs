@@ -110,6 +110,7 @@ fn arguments_stay_json_and_keep_what_is_structure() {
             repaired: None,
             problem: None,
         }],
+        answer_problem: None,
         finish_reason: FinishReason::ToolCalls,
         usage: Usage::default(),
         endpoint: "http://m/v1".into(),

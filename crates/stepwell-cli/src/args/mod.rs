@@ -128,6 +128,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Draw a session as a tree of spans
     Tree(TreeArgs),
+    /// Show what a session cost step by step, or what all cost by agent and model
+    Usage(UsageArgs),
     /// Print the exact request to the model of a step
     Prompt(PromptArgs),
     /// Check that today's rules come to the recorded decisions, or run them against another agent
@@ -166,6 +168,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Bring exported sessions into the server
     Import(ImportArgs),
+    /// Show an exported session in the browser, read only, without a server
+    View(ViewArgs),
     /// Print count and hash of sessions, to be kept elsewhere
     Anchor(AnchorArgs),
     /// Check exported sessions, and histories against what `anchor` wrote
@@ -221,7 +225,7 @@ mod tests {
             "stepwell replay --all",
             "stepwell replay --all --status failed --agent a --label k=v --limit 3",
             "stepwell replay 01J x.stepwell --against a.toml --diff --timeout 5m --jobs 2",
-            "stepwell replay 01J --against a.toml --tools live --workspaces w --price 1/0.1/2",
+            "stepwell replay 01J --against a.toml --tools live --workspaces w",
             "stepwell fork 01J --at 9 --result 3.1=ok --message m --model m --dry-run",
             "stepwell diff 01J 01K --whole",
             "stepwell events 01J --after 3 --whole",
@@ -229,6 +233,8 @@ mod tests {
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
             "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
+            "stepwell usage 01J",
+            "stepwell usage --agent a --label k=v --limit 9",
             "stepwell approvals",
             "stepwell approvals 01J --status approved --status denied",
             "stepwell approve 01J.17 --arguments {} --by ada --yes",

@@ -22,6 +22,7 @@ mod stored;
 mod submit;
 mod target;
 mod tree;
+mod usage;
 mod verify;
 
 use std::fs;
@@ -44,8 +45,6 @@ use crate::progress::Spinner;
 use crate::view::session::Page;
 use crate::{demo, serve, time};
 use source::Source;
-
-pub(crate) use history::Prices;
 
 /// Largest task, message or definition that is read from a file or stdin.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -133,6 +132,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Fork(args) => history::fork(&context, args).await,
         Command::Diff(args) => history::diff(&context, args).await,
         Command::Tree(args) => tree::run(&context, args).await,
+        Command::Usage(args) => usage::run(&context, args).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,
@@ -149,6 +149,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Prune(args) => prune::run(&context, args).await,
         Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
         Command::Export(args) => Box::pin(export::run(&context, args)).await,
+        Command::View(args) => serve::show(context.out, args).await.map(|()| Exit::Ok),
         Command::Import(args) => Box::pin(import::run(&context, args)).await,
         Command::Anchor(args) => Box::pin(anchor::run(&context, args)).await,
         Command::Verify(args) => Box::pin(verify::run(&context, args)).await,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -42,6 +43,7 @@ impl Scene {
                 name: "m".into(),
                 base_url: self.base_url.clone(),
                 replicas: Vec::new(),
+                fallbacks: Vec::new(),
                 api_key_env: None,
                 parameters: JsonText::parse("{}").unwrap(),
                 timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
@@ -52,6 +54,7 @@ impl Scene {
             approval_expires_after_ms: None,
             interactive: false,
             retry: RetryPolicy::default(),
+            output: OutputPolicy::default(),
         };
         let mut prompt = Prompt::new(&agent, task);
         for text in said {
@@ -131,7 +134,12 @@ async fn a_story_is_played_by_the_step_of_the_session() {
         assert!(one.usage.prompt_tokens > 30 && one.usage.cached_tokens == 0);
         let two = scene.ask("say \"hi\"", &["one"]).await.unwrap();
         assert_eq!((two.content.as_str(), two.finish_reason), ("two", FinishReason::Length));
-        let usage = Usage { prompt_tokens: 100, cached_tokens: 96, completion_tokens: 5 };
+        let usage = Usage {
+            prompt_tokens: 100,
+            cached_tokens: 96,
+            completion_tokens: 5,
+            ..Usage::default()
+        };
         assert_eq!(two.usage, usage);
         assert_eq!(scene.ask("say \"hi\"", &[]).await.unwrap().content, one.content);
     })

@@ -4,6 +4,7 @@
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
 mod catalogue;
+mod file;
 mod signals;
 mod start;
 
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
+pub(crate) use file::{idle, show};
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -84,20 +86,10 @@ async fn run_parts(
     let services = Services {
         engine: engine.clone(),
         gateway: gateway.clone(),
-        model_defaults: ModelDefaults {
-            name: settings.model.clone(),
-            base_url: settings.model_url.clone(),
-            replicas: settings.model_replicas.clone(),
-            api_key_env: settings.api_key_env.clone(),
-        },
+        model_defaults: model_defaults(settings),
+        shown: None,
     };
-    let mut options = ServerOptions {
-        listen: address,
-        allowed_hosts: settings.allow_hosts.clone(),
-        spool: settings.data.clone(),
-        ..ServerOptions::default()
-    };
-    options.import_bytes_max = settings.limits.import_bytes_max.unwrap_or(options.import_bytes_max);
+    let options = server_options(settings, address);
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
     let (stop_worker, mut worker) = (CancellationToken::new(), JoinSet::new());
@@ -237,6 +229,27 @@ fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
             "the folder for workspaces {shown} cannot be made; choose another with --workspaces"
         )
     })
+}
+
+fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
+    ModelDefaults {
+        name: settings.model.clone(),
+        base_url: settings.model_url.clone(),
+        replicas: settings.model_replicas.clone(),
+        api_key_env: settings.api_key_env.clone(),
+    }
+}
+
+fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
+    let default = ServerOptions::default();
+    ServerOptions {
+        listen,
+        allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
+        prices: settings.prices.clone(),
+        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
+        ..default
+    }
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

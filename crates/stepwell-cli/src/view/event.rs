@@ -223,7 +223,11 @@ fn created(body: &Value, by: &str) -> String {
 
 fn requested(body: &Value) -> String {
     let size = when::bytes(number(body, "prompt_bytes"));
-    format!("step {}{}, prompt {size}", number(body, "step"), attempt(body))
+    let fallback = match text(body, "fallback") {
+        "" => String::new(),
+        model => format!(", fallback to {model}"),
+    };
+    format!("step {}{}, prompt {size}{fallback}", number(body, "step"), attempt(body))
 }
 
 fn replied(body: &Value) -> String {

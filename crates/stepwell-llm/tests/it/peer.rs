@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -139,6 +140,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
             name: "m".into(),
             base_url,
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse("{}").unwrap(),
             timeouts,
@@ -149,6 +151,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     };
     ModelRequest {
         session_id: SessionId::from_random([7; 16]),

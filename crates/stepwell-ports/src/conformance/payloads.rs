@@ -39,6 +39,7 @@ fn replied(arguments: &str) -> ModelReplied {
             repaired: None,
             problem: None,
         }],
+        answer_problem: None,
         finish_reason: FinishReason::ToolCalls,
         usage: Usage::default(),
         endpoint: "http://127.0.0.1:8000/v1".into(),

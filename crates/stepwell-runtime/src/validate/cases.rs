@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::json::{canonical, read_strict};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{JsonText, ToolSpec};
 
 use super::{Judged, judge};
@@ -27,9 +28,10 @@ fn agent(schema: &Value) -> Agent {
         version: 0,
         instructions: String::new(),
         model: ModelSpec {
-            replicas: Vec::new(),
             name: "m".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
@@ -40,6 +42,7 @@ fn agent(schema: &Value) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

@@ -6,6 +6,9 @@
 mod duration;
 mod json;
 mod model;
+mod output;
+#[cfg(test)]
+mod output_tests;
 mod place;
 mod reader;
 mod rules;
@@ -13,11 +16,12 @@ mod rules;
 mod tests;
 mod tools;
 
-use stepwell_core::agent::{Limits, RetryPolicy};
+use stepwell_core::agent::{Limits, ModelSpec, RetryPolicy};
 use stepwell_core::{Agent, ToolSpec};
 use toml::de::DeTable;
 
 pub use duration::{DURATION_MS_MAX, read as read_duration_ms};
+pub use output::notes;
 pub use place::{AgentFileError, Problem};
 pub use tools::Catalogue;
 
@@ -96,15 +100,23 @@ fn read_agent(
     }
     let interactive = document.flag("interactive").unwrap_or(false);
     let tools: Vec<ToolSpec> = tools::read(&mut document, catalogue);
-    let model = model::read(&mut document, defaults);
+    let (model, written) = model::read(&mut document, defaults);
+    let output = output::read(&mut document, written, &tools);
+    if let Some(model) = &model {
+        output::check_parameters(&document, &output, &model.parameters);
+    }
     let limits = limits(&mut document);
     let Approval { rules, expires_after_ms } = rules::read(&mut document, &tools);
     let retry = retry(&mut document);
+    if let Some(model) = &model {
+        check_fallbacks(&document, model, &retry);
+    }
     document.finish(|key| match key {
         "system" | "system_prompt" | "prompt" => Some("did you mean `instructions`?"),
         "approvals" => Some("did you mean [approval]?"),
         "timeouts" => Some("did you mean [model.timeouts]?"),
-        "parameters" | "base_url" => Some("it belongs into [model]"),
+        "response_format" | "structured_outputs" => Some("did you mean [answer]?"),
+        "parameters" | "base_url" | "tool_choice" => Some("it belongs into [model]"),
         _ => None,
     });
     Some(Agent {
@@ -118,6 +130,7 @@ fn read_agent(
         approval_expires_after_ms: expires_after_ms,
         interactive,
         retry,
+        output,
     })
 }
 
@@ -175,6 +188,19 @@ fn limits(document: &mut Section<'_>) -> Limits {
         _ => None,
     });
     limits
+}
+
+/// A fallback whose turn never comes would be thought to be there.
+fn check_fallbacks(document: &Section<'_>, model: &ModelSpec, retry: &RetryPolicy) {
+    let before: u64 = model.fallbacks.iter().map(|it| u64::from(it.after_attempts)).sum();
+    if before >= u64::from(retry.attempts_max) {
+        let problem = format!(
+            "the last [[model.fallback]] is asked after {before} attempts, and [retry] ends after \
+             {}: make `attempts` of [retry] larger or `after` smaller",
+            retry.attempts_max
+        );
+        document.reader().problem(document.place_of("model"), problem);
+    }
 }
 
 fn retry(document: &mut Section<'_>) -> RetryPolicy {

@@ -40,7 +40,7 @@ fn defaults() -> ModelDefaults {
 }
 
 #[track_caller]
-fn good(text: &str) -> Agent {
+pub(super) fn good(text: &str) -> Agent {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => agent,
         Err(error) => panic!("refused: {error}"),
@@ -49,7 +49,7 @@ fn good(text: &str) -> Agent {
 
 /// The problems as people see them.
 #[track_caller]
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => panic!("accepted: {agent:?}"),
         Err(error) => error.to_string(),
@@ -57,7 +57,7 @@ fn refused(text: &str) -> String {
 }
 
 /// A complete definition with `more` behind it; `more` begins on line 3.
-fn with(more: &str) -> String {
+pub(super) fn with(more: &str) -> String {
     format!("name = \"a\"\ninstructions = \"Do it.\"\n{more}")
 }
 
@@ -311,6 +311,11 @@ fn a_model_that_cannot_be_asked_is_refused() {
         ),
         ("[model]\nbase_url = \"http://\"", "line 4, column 12: `base_url` is no address"),
         ("[model]\nbase_url = \"http://me:pw@host/v1\"", "holds a user or password"),
+        ("[[model.fallback]]\nname = \"b\"", "[[model.fallback]] needs `base_url`"),
+        (
+            "[[model.fallback]]\nname = \"b\"\nbase_url = \"http://b\"\nafter = 12",
+            "is asked after 12 attempts, and [retry] ends after 12",
+        ),
         ("[model]\nreplicas = [\"gpu2\"]", "line 4, column 13: `replicas` must begin with http"),
         (
             "[model]\nreplicas = [\"http://127.0.0.1:8000/v1\"]",

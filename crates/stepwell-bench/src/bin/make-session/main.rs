@@ -34,9 +34,8 @@ struct Args {
 #[expect(clippy::print_stdout, reason = "a program tells its user")]
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut id = [0x5e; 16];
-    id[8..].copy_from_slice(&args.seed.to_le_bytes());
-    let session_id = SessionId::from_random(id);
+    let id = u128::from(args.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let session_id = SessionId::from_random(id.to_be_bytes());
     let file = File::create(&args.file)
         .with_context(|| format!("cannot write {}", args.file.display()))?;
     let header = Header::new(session_id, env!("CARGO_PKG_VERSION"), 0);

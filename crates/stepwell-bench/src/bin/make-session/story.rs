@@ -150,12 +150,14 @@ impl Story {
             attempt,
             content: Text::from(content),
             reasoning: Text::default(),
+            answer_problem: None,
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
             tool_calls: calls,
             usage: Usage {
                 prompt_tokens: self.prompt_tokens,
                 cached_tokens: cached,
                 completion_tokens: words * 2,
+                ..Usage::default()
             },
             endpoint: ENDPOINT.into(),
             first_token_ms: took / 4,
@@ -296,6 +298,7 @@ fn agent() -> Agent {
         instructions: "You repair Python projects. Read before you write.".into(),
         model: ModelSpec {
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             name: "qwen3-coder".into(),
             base_url: ENDPOINT.into(),
             api_key_env: None,
@@ -318,6 +321,7 @@ fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: stepwell_core::output::OutputPolicy::default(),
     }
 }
 

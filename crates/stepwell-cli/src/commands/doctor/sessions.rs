@@ -75,7 +75,7 @@ fn open_approvals(open: usize, lost: usize) -> Finding {
     let verb = if open == 1 { "waits" } else { "wait" };
     let mut message = format!("{} {verb} for a person", number(open, "action"));
     if lost > 0 {
-        message.push_str(&format!(", the outcome of {lost} is unknown"));
+        message = format!("{message}, the outcome of {lost} is unknown");
     }
     Finding::warn("approval", message, "see them with: stepwell approvals")
 }

@@ -39,6 +39,11 @@ fn events_about_the_model() {
     );
     says(
         "model_requested",
+        r#"{"step":1,"attempt":4,"prompt_bytes":90,"fallback":"small"}"#,
+        "step 1 (attempt 4), prompt 90 B, fallback to small",
+    );
+    says(
+        "model_requested",
         r#"{"step":3,"attempt":2,"prompt_bytes":12345}"#,
         "step 3 (attempt 2), prompt 12.3 KB",
     );

@@ -319,6 +319,7 @@ pub(super) mod tests {
             content: Text::default(),
             reasoning: Text::default(),
             tool_calls: tool_calls.map(|(index, arguments)| call(index, arguments)).collect(),
+            answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
             usage: Usage::default(),
             endpoint: String::new(),
