@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
-pub(crate) use file::show;
+pub(crate) use file::{idle, show};
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -86,12 +86,7 @@ async fn run_parts(
     let services = Services {
         engine: engine.clone(),
         gateway: gateway.clone(),
-        model_defaults: ModelDefaults {
-            name: settings.model.clone(),
-            base_url: settings.model_url.clone(),
-            replicas: settings.model_replicas.clone(),
-            api_key_env: settings.api_key_env.clone(),
-        },
+        model_defaults: model_defaults(settings),
         shown: None,
     };
     let options = server_options(settings, address);
@@ -221,18 +216,6 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
-    let default = ServerOptions::default();
-    ServerOptions {
-        listen,
-        allowed_hosts: settings.allow_hosts.clone(),
-        spool: settings.data.clone(),
-        prices: settings.prices.clone(),
-        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
-        ..default
-    }
-}
-
 fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
     if let Some(file) = start::file_in(folder) {
         bail!(
@@ -246,6 +229,27 @@ fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
             "the folder for workspaces {shown} cannot be made; choose another with --workspaces"
         )
     })
+}
+
+fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
+    ModelDefaults {
+        name: settings.model.clone(),
+        base_url: settings.model_url.clone(),
+        replicas: settings.model_replicas.clone(),
+        api_key_env: settings.api_key_env.clone(),
+    }
+}
+
+fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
+    let default = ServerOptions::default();
+    ServerOptions {
+        listen,
+        allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
+        prices: settings.prices.clone(),
+        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
+        ..default
+    }
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

@@ -233,7 +233,7 @@ pub(crate) fn cost(account: &v1::Account) -> String {
 }
 
 /// Millionths as a number with six decimals, without the noughts at its end but two.
-fn money(micros: u64) -> String {
+pub(crate) fn money(micros: u64) -> String {
     let text = format!("{}.{:06}", when::number(micros / 1_000_000), micros % 1_000_000);
     let least = text.len() - 4;
     let end = text.trim_end_matches('0').len().max(least);

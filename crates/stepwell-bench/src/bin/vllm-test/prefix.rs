@@ -152,7 +152,6 @@ fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
         content: Text::from(answer.content.as_str()),
         reasoning: Text::from(""),
         tool_calls: calls.collect(),
-        answer_problem: None,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
         answer_problem: None,
