@@ -20,6 +20,10 @@ tidy:
 bench *args:
     cargo xtask bench {{args}}
 
+# Random input for what reads models' answers: `just fuzz --seconds 600`.
+fuzz *args:
+    cargo xtask fuzz {{args}}
+
 # A session that survives kill -9, on this machine, without a model.
 demo *args:
     cargo run --package stepwell-cli --bin stepwell -- demo {{args}}

@@ -4,6 +4,7 @@
 //! so a fresh machine can run every one of them.
 
 mod bench;
+mod fuzz;
 mod needed;
 mod process;
 mod rust_tests;
@@ -28,7 +29,8 @@ usage: cargo xtask <command>
   tidy                                     the house checks alone
   bench [--json] [NAME...]                 the measured workload (release build)
   session FILE [--events N] [--seed N]     a long session as an exported file
-  ci                                       check and test, with the time of each step
+  fuzz [--seconds N] [--seed N]            random input for what reads models' answers
+  ci                                       check, test and fuzz, with the time of each step
   help                                     this text
 
 What follows `--` goes to `cargo test` in place of `--workspace`, for instance
@@ -67,6 +69,7 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
         "test" => run_test(&TestOptions::parse(rest)?),
         "bench" => bench::run(rest),
         "session" => session::run(rest),
+        "fuzz" => fuzz::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
         "ci" => no_arguments(command, rest).and_then(|()| run_ci()),
@@ -146,6 +149,7 @@ fn run_ci() -> Result<Verdict> {
         report = Some(done);
         Ok(is_good)
     });
+    steps.run("fuzz", || fuzz::for_seconds(fuzz::SECONDS, None));
     steps.run("clean tree", || {
         let after = process::git_status()?;
         if after == before {

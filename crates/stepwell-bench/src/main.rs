@@ -43,7 +43,7 @@ struct Args {
 #[expect(clippy::print_stderr, reason = "a program tells its user")]
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = stepwell_runtime::system::async_runtime()?;
     if let Some(child) = &args.child {
         let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
         return runtime.block_on(process::child(child, &folder));

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use async_trait::async_trait;
 use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{FinishReason, ToolOutcome, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::tools::OutputSink;
@@ -64,6 +65,8 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
         model: ModelSpec {
             name: "stub".to_string(),
             base_url: "http://127.0.0.1:1/v1".to_string(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
@@ -82,6 +85,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 
@@ -110,7 +114,12 @@ impl ModelPort for StubModel {
             reasoning: String::new(),
             tool_calls: if is_last { Vec::new() } else { vec![call] },
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
-            usage: Usage { prompt_tokens: 700, cached_tokens: 600, completion_tokens: 250 },
+            usage: Usage {
+                prompt_tokens: 700,
+                cached_tokens: 600,
+                completion_tokens: 250,
+                ..Usage::default()
+            },
             endpoint: "stub".to_string(),
             first_token_ms: 0,
             duration_ms: 0,
@@ -179,6 +188,14 @@ impl ToolGateway for StubTools {
         _cancel: CancellationToken,
     ) -> ToolProbe {
         ToolProbe::Report(ToolReport::Lost { reason: "the stub was restarted".to_string() })
+    }
+
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    async fn changed_since(&self, _seen: u64) {
+        std::future::pending::<()>().await;
     }
 
     fn offers(&self, _tool: &str) -> bool {

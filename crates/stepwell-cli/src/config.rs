@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing in the file is ignored. An unknown key is an error with line and column.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::{Deserialize, Deserializer, de};
+use stepwell_core::account::Price;
 use stepwell_server::agent_file::ModelDefaults;
 
 use crate::args::parse::{address, host_names};
@@ -23,11 +25,14 @@ use crate::exit::UsageError;
 use crate::out::Paint;
 use crate::view;
 
+/// Highest price of a million tokens.
+const PRICE_MAX: f64 = 1e9;
+
 /// Tool calls that a worker runs at the same time when nothing is said.
 const CONCURRENCY_DEFAULT: u32 = 8;
 
 /// A config file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConfigFile {
     /// Address to listen on.
@@ -44,15 +49,63 @@ pub(crate) struct ConfigFile {
     concurrency: Option<u32>,
     /// Model server for agents that name none.
     model_url: Option<String>,
+    /// Further servers of the same model.
+    #[serde(default)]
+    model_replicas: Vec<String>,
     /// Model for agents that name none.
     model: Option<String>,
     /// Environment variable with the key.
     api_key_env: Option<String>,
     /// Server that commands talk to.
     server: Option<String>,
+    /// What tokens cost, by the model's name.
+    #[serde(default)]
+    prices: BTreeMap<String, PriceSection>,
     /// Limits of the engine.
     #[serde(default)]
     limits: LimitsSection,
+}
+
+/// Prices for a million tokens, in the currency that its owner thinks in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceSection {
+    #[serde(deserialize_with = "micros")]
+    prompt: u64,
+    /// The prompt's price when not given.
+    #[serde(default, deserialize_with = "maybe_micros")]
+    cached: Option<u64>,
+    /// The prompt's price when not given.
+    #[serde(default, deserialize_with = "maybe_micros")]
+    created: Option<u64>,
+    #[serde(deserialize_with = "micros")]
+    completion: u64,
+}
+
+impl From<PriceSection> for Price {
+    fn from(it: PriceSection) -> Self {
+        Self {
+            prompt: it.prompt,
+            cached: it.cached.unwrap_or(it.prompt),
+            created: it.created.unwrap_or(it.prompt),
+            completion: it.completion,
+        }
+    }
+}
+
+/// Money in millionths.
+fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    price_micros(f64::deserialize(deserializer)?)
+        .ok_or_else(|| de::Error::custom(format!("a price is 0 to {PRICE_MAX}")))
+}
+
+/// A price in millionths; `None` for what is none.
+pub(crate) fn price_micros(amount: f64) -> Option<u64> {
+    (0.0..=PRICE_MAX).contains(&amount).then(|| (amount * 1e6).round() as u64)
+}
+
+fn maybe_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    micros(deserializer).map(Some)
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -66,16 +119,22 @@ struct LimitsSection {
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 20] = [
     "listen",
     "allow_hosts",
     "data",
     "workspaces",
     "concurrency",
     "model_url",
+    "model_replicas",
     "model",
     "api_key_env",
     "server",
+    "prices",
+    "prompt",
+    "cached",
+    "created",
+    "completion",
     "limits",
     "active_sessions",
     "model_calls",
@@ -172,12 +231,16 @@ pub(crate) struct ServeSettings {
     pub(crate) worker_concurrency: Option<u32>,
     /// Model server for agents that name none.
     pub(crate) model_url: Option<String>,
+    /// Further servers of the same model.
+    pub(crate) model_replicas: Vec<String>,
     /// Model for agents that name none.
     pub(crate) model: Option<String>,
     /// Environment variable with the key.
     pub(crate) api_key_env: Option<String>,
     /// Take a data folder on a network file system.
     pub(crate) allow_network_file_system: bool,
+    /// What tokens cost, by the model's name.
+    pub(crate) prices: BTreeMap<String, Price>,
     /// Limits of the engine.
     pub(crate) limits: EngineLimits,
 }
@@ -254,9 +317,16 @@ impl Config {
             data,
             worker_concurrency: (!args.no_worker).then_some(concurrency),
             model_url: args.model_url.clone().or_else(|| self.file.model_url.clone()),
+            model_replicas: self.model_replicas(args),
             model: args.model.clone().or_else(|| self.file.model.clone()),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
             allow_network_file_system: args.allow_network_file_system,
+            prices: self
+                .file
+                .prices
+                .iter()
+                .map(|(model, it)| (model.clone(), (*it).into()))
+                .collect(),
             limits: self.limits(&args.limits)?,
         })
     }
@@ -266,10 +336,21 @@ impl Config {
         let chosen = |given: &Option<String>, filed: &Option<String>| {
             given.clone().filter(|it| !it.is_empty()).or_else(|| filed.clone())
         };
+        let is_filed = args.model_url.as_ref().is_none_or(String::is_empty);
+        let replicas = if is_filed { self.file.model_replicas.clone() } else { Vec::new() };
         ModelDefaults {
+            replicas,
             name: chosen(&args.model, &self.file.model),
             base_url: chosen(&args.model_url, &self.file.model_url),
             api_key_env: chosen(&args.api_key_env, &self.file.api_key_env),
+        }
+    }
+
+    /// Replicas belong to the address that they stand beside: those of the file to the file's.
+    fn model_replicas(&self, args: &ServeArgs) -> Vec<String> {
+        match &args.model_url {
+            Some(_) => args.model_replica.clone(),
+            None => self.file.model_replicas.clone(),
         }
     }
 
@@ -407,6 +488,7 @@ data = "data"
 workspaces = "~/work"
 concurrency = 3
 model_url = "http://gpu:8000/v1"
+model_replicas = ["http://gpu2:8000/v1"]
 model = "qwen3"
 api_key_env = "KEY"
 server = "gpu:9000"
@@ -416,6 +498,11 @@ import_bytes = 1000
 active_sessions = 10
 model_calls = 20
 drain = "1m30s"
+
+[prices.qwen3]
+prompt = 0.15
+cached = 0.015
+completion = 0.60
 "#;
 
     #[test]
@@ -430,9 +517,20 @@ drain = "1m30s"
                 workspaces: "/srv/ada/work".into(),
                 worker_concurrency: Some(3),
                 model_url: Some("http://gpu:8000/v1".into()),
+                model_replicas: vec!["http://gpu2:8000/v1".into()],
                 model: Some("qwen3".into()),
                 api_key_env: Some("KEY".into()),
                 allow_network_file_system: false,
+                prices: [(
+                    "qwen3".to_owned(),
+                    Price {
+                        prompt: 150_000,
+                        cached: 15_000,
+                        created: 150_000,
+                        completion: 600_000
+                    },
+                )]
+                .into(),
                 limits: EngineLimits {
                     active_sessions_max: Some(10),
                     model_calls_max: Some(20),
@@ -501,6 +599,8 @@ drain = "1m30s"
             ("[limits]\ndrain = \"5\"", "line 2, column 9: `5` has no unit"),
             ("allow_hosts = [\"gpu:1\"]", "without scheme and port"),
             ("concurrency = \"x\"", "line 1, column 15: invalid type"),
+            ("[prices.m]\nprompt = -1.0\ncompletion = 1.0", "line 2, column 10: a price is 0 to"),
+            ("[prices.m]\nprompt = 1.0", "line 1, column 1: missing field `completion`"),
             ("listen = ", "line 1, column 10: "),
         ] {
             let error = read(text).unwrap_err();

@@ -11,7 +11,7 @@ Exit codes:
   0    ok; with --wait: the session completed
   1    error: the message says what, where and what to do next
   2    the command line is wrong
-  3    --wait: the session failed; replay: it diverged
+  3    --wait: the session failed; replay: it diverged, or with --against ended worse
   4    --wait: the session was cancelled
   5    --wait: a limit of the agent ended the session
   6    --wait: the session needs a person (quarantined, or --wait=person and it waits for one)

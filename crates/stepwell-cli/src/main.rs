@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = stepwell_runtime::system::async_runtime()?;
     let exit = runtime.block_on(Box::pin(commands::run(cli)));
     // A prompt that waits for the keyboard must not hold the process.
     runtime.shutdown_background();

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
+use crate::output::OutputPolicy;
 
 /// What an agent is. A session keeps its own copy, so an edit never changes a running or recorded
 /// session.
@@ -31,6 +32,9 @@ pub struct Agent {
     pub interactive: bool,
     /// How failed model calls are repeated.
     pub retry: RetryPolicy,
+    /// How the model's output is bound.
+    #[serde(default, skip_serializing_if = "OutputPolicy::is_default")]
+    pub output: OutputPolicy,
 }
 
 /// The model of an agent.
@@ -40,12 +44,63 @@ pub struct ModelSpec {
     pub name: String,
     /// Base address of an OpenAI-compatible API, for example `http://127.0.0.1:8000/v1`.
     pub base_url: String,
+    /// Base addresses of further servers of the same model. A session stays with the one that holds
+    /// its prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
     /// Name of the environment variable that holds the key. The key itself is never stored.
     pub api_key_env: Option<String>,
     /// A JSON object that is merged into each request: `temperature`, `max_tokens`, `seed` …
     pub parameters: JsonText,
     /// How long each part of a call may take.
     pub timeouts: ModelTimeouts,
+    /// Models that are asked when this one fails again and again, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<FallbackModel>,
+}
+
+/// A model in place of another one. Parameters and timeouts are those of the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackModel {
+    /// How many attempts of a step the models before it are given, from the last change on.
+    pub after_attempts: u32,
+    /// See [`ModelSpec::name`].
+    pub name: String,
+    /// See [`ModelSpec::base_url`].
+    pub base_url: String,
+    /// See [`ModelSpec::replicas`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
+    /// See [`ModelSpec::api_key_env`].
+    pub api_key_env: Option<String>,
+}
+
+impl ModelSpec {
+    /// The model that is asked in the given attempt of a step in place of this one; `None` for this
+    /// one. Each step begins with this one again: a model that is back is used again.
+    pub fn fallback_at(&self, attempt: u32) -> Option<&FallbackModel> {
+        let mut first = 1_u32;
+        let begun = self.fallbacks.iter().take_while(|it| {
+            first = first.saturating_add(it.after_attempts);
+            attempt >= first
+        });
+        begun.last()
+    }
+
+    /// The model that is asked in the given attempt of a step.
+    #[must_use]
+    pub fn at(&self, attempt: u32) -> Self {
+        let mut model = self.clone();
+        if let Some(fallback) = self.fallback_at(attempt).cloned() {
+            let FallbackModel { after_attempts: _, name, base_url, replicas, api_key_env } =
+                fallback;
+            model.name = name;
+            model.base_url = base_url;
+            model.replicas = replicas;
+            model.api_key_env = api_key_env;
+        }
+        model
+    }
 }
 
 /// Time limits of one model call, in milliseconds.
@@ -145,6 +200,10 @@ pub struct Limits {
     pub repeat_count: u32,
     /// How often a tool that may be repeated is started for one call.
     pub tool_attempts_max: u32,
+    /// How many replies in a row may be unusable (no call that can run, no answer that fits) before
+    /// the session ends; 0 switches the check off, as it was before there was one.
+    #[serde(default)]
+    pub unusable_replies_max: u32,
     /// How much of one tool result the model is shown, in bytes. The whole stays in the log.
     pub observation_bytes_max: u32,
 }
@@ -158,6 +217,7 @@ impl Default for Limits {
             repeat_window: 8,
             repeat_count: 3,
             tool_attempts_max: 3,
+            unusable_replies_max: 5,
             observation_bytes_max: 48 * 1024,
         }
     }

@@ -9,17 +9,19 @@ use alloc::sync::Arc;
 
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
-    Event, EventBody, Family, FinishReason, MessageReceived, ModelFailed, ModelReplied,
-    ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost, ToolOutcome,
-    ToolRefused, ToolScheduled,
+    Event, EventBody, Family, FinishReason, MessageReceived, ModelErrorKind, ModelFailed,
+    ModelReplied, ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq};
+use crate::output::binding;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
-use crate::repeat::{forget_actions, note_actions};
+use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
 
+mod answer;
 mod approvals;
 mod overrides;
 mod timers;
@@ -100,7 +102,11 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
     match &event.body {
         EventBody::SessionCreated(it) => created(state, event, it),
         EventBody::ModelRequested(it) => requested(state, it),
-        EventBody::ModelReplied(it) => replied(state, it),
+        EventBody::ModelReplied(it) => {
+            replied(state, it)?;
+            answered(state, it);
+            Ok(())
+        }
         EventBody::ModelFailed(it) => model_failed(state, it),
         EventBody::ToolScheduled(it) => scheduled(state, it),
         EventBody::ToolDispatched(it) => dispatched(state, it),
@@ -155,6 +161,7 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
     if let Some(deadline_ms) = it.agent.limits.deadline_ms {
         state.timers.insert(Timer::Deadline, event.time.plus_ms(deadline_ms));
     }
+    state.prefix_key.clone_from(&it.seed);
     state.origin = Some(Origin {
         agent: it.agent.clone(),
         title: it.title.clone(),
@@ -170,7 +177,10 @@ fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Resu
 
 fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String> {
     match state.phase {
-        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => state.step = it.step,
+        Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => {
+            state.step = it.step;
+            state.quota_waits = 0;
+        }
         Phase::Backoff { attempt } if it.step == state.step && it.attempt == attempt => {}
         Phase::Absent
         | Phase::Ready
@@ -181,6 +191,10 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
         | Phase::Finished { .. } => {
             return Err(format!("step {} attempt {} is not due", it.step, it.attempt));
         }
+    }
+    if let Some(agent) = state.agent().cloned() {
+        let members = binding(state, &agent).members();
+        state.prompt.end_with(&members);
     }
     state.phase = Phase::Thinking { attempt: it.attempt };
     state.single_step = false;
@@ -225,12 +239,29 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
+    let told = state.agent().cloned().and_then(|agent| {
+        let asked = binding(state, &agent);
+        answer::judge(state, it, asked, &agent.output.tool_choice)
+    });
+    note_usefulness(state, told.as_deref());
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
+    if let Some(told) = told {
+        state.prompt.push_user(&told);
+        state.phase = Phase::Ready;
+    }
     if state.calls.is_empty() && show_inbox(state)? {
         state.phase = Phase::Ready;
     }
     Ok(())
+}
+
+/// A server answered, which a reply that a person put in its place does not show.
+fn answered(state: &mut SessionState, it: &ModelReplied) {
+    if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
+        state.account.add(&model, it);
+    }
+    state.prefix_holder = Some(it.endpoint.clone());
 }
 
 /// What the model is told of a call that its output limit cut off.
@@ -246,6 +277,7 @@ fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String
     state.phase = Phase::Backoff { attempt: it.attempt.saturating_add(1) };
     state.model_failure = Some(it.clone());
     state.failure_handled = false;
+    state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
     show_inbox(state)?;
     Ok(())
 }
@@ -449,6 +481,8 @@ fn show_inbox(state: &mut SessionState) -> Result<bool, String> {
     }
     if !inbox.is_empty() {
         forget_actions(state);
+        state.called_since_message = false;
+        state.answer_did_not_fit = false;
     }
     Ok(!inbox.is_empty())
 }

@@ -13,7 +13,7 @@ use crate::event::{Edit, EventBody, EventKind, ModelReplied};
 use crate::text::{BlobRef, INLINE_BYTES_MAX, PREVIEW_BYTES_MAX, Text, prefix};
 
 /// Schema that [`encode`] writes.
-pub const EVENT_SCHEMA: u16 = 1;
+pub const EVENT_SCHEMA: u16 = 2;
 
 /// A stored event that cannot be read. Its session is quarantined, never the process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +108,12 @@ pub fn is_whole(body: &mut EventBody) -> bool {
 fn for_each_text_of_reply(reply: &mut ModelReplied, visit: &mut dyn FnMut(&mut Text)) {
     visit(&mut reply.content);
     visit(&mut reply.reasoning);
-    reply.tool_calls.iter_mut().for_each(|call| visit(&mut call.arguments));
+    for call in &mut reply.tool_calls {
+        visit(&mut call.arguments);
+        if let Some(repaired) = &mut call.repaired {
+            visit(&mut repaired.raw);
+        }
+    }
 }
 
 /// A payload that lies beside its event.

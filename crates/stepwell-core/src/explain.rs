@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::event::{LimitKind, Outcome, Question, Timer};
+use crate::event::{LimitKind, ModelErrorKind, Outcome, Question, Timer};
 use crate::state::{Call, CallStatus, Phase, SessionState, Stop};
 
 /// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
@@ -33,6 +33,12 @@ pub fn explain(state: &SessionState) -> String {
         Phase::Finished { .. } => String::new(),
     };
     match &state.paused {
+        Some(stop) if stop.by.is_import() => {
+            format!(
+                "held, not to run here by itself: {}; {base}; go on with stepwell resume",
+                stop.reason
+            )
+        }
         Some(stop) => format!("paused by {}; {base}; go on with stepwell resume", who(stop)),
         None => base,
     }
@@ -76,6 +82,12 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
     };
     let cause = format!("{}: {}", failure.endpoint, failure.message);
     match state.timers.get(&Timer::ModelRetry) {
+        Some(due_at) if failure.error == ModelErrorKind::QuotaExhausted => {
+            format!(
+                "waits for the model server's quota, asks again at {}: {cause}",
+                due_at.to_utc()
+            )
+        }
         Some(due_at) => {
             format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc())
         }
@@ -108,6 +120,9 @@ fn acting(state: &SessionState) -> String {
         CallStatus::AwaitingAnswer => format!("{what} waits for an answer: stepwell send"),
         CallStatus::Scheduled if !state.works_on(call) => format!("{what} has not started"),
         CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
+        CallStatus::Dispatched { .. } if is_imported(state) => {
+            format!("{what} ran on a worker where it comes from, its outcome is not known here")
+        }
         CallStatus::Dispatched { worker } => format!("{what} runs on worker {worker}"),
         CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {
             Some(due_at) => format!("{what} was lost and starts again at {}", due_at.to_utc()),
@@ -124,6 +139,11 @@ fn acting(state: &SessionState) -> String {
             format!("{what} is about to be decided")
         }
     }
+}
+
+/// Held since it came from elsewhere: what ran there is unknown here.
+fn is_imported(state: &SessionState) -> bool {
+    state.paused.as_ref().is_some_and(|stop| stop.by.is_import())
 }
 
 fn urgency(call: &Call) -> u8 {

@@ -12,6 +12,7 @@ use crate::event::{
     SessionFinished, Timer, TimerStarted,
 };
 use crate::ids::TimestampMs;
+use crate::output::{WhenIgnored, binding};
 use crate::pending::may_repeat;
 use crate::state::{Call, CallStatus, Phase, SessionState};
 
@@ -21,6 +22,11 @@ use calls::{OpenCall, follow_call};
 
 /// How long tools may take to stop after a cancel before the session ends without them.
 pub const CANCEL_GRACE_MS: u64 = 10_000;
+
+/// First and longest wait for a quota whose server does not say when it is filled again. A person may
+/// fill it any time, so it is looked at now and then; the session waits as a row and costs nothing.
+const QUOTA_WAIT_MS_MIN: u64 = 60_000;
+const QUOTA_WAIT_MS_MAX: u64 = 30 * 60_000;
 
 /// The next decision, or `None` when the session waits for the outside.
 pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<EventBody> {
@@ -43,6 +49,9 @@ pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<Ev
              {window} actions"
         );
         return Some(limit_reached(LimitKind::RepeatedAction, reason));
+    }
+    if !state.ignored.is_empty() && agent.output.when_ignored == WhenIgnored::Fail {
+        return Some(failed(state.ignored.clone()));
     }
     match state.phase {
         Phase::Absent | Phase::Thinking { .. } | Phase::Finished { .. } => None,
@@ -108,15 +117,26 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
         let reason = format!("{} of {tokens_max} tokens are used", state.usage.total());
         return limit_reached(LimitKind::Tokens, reason);
     }
-    request(state, state.step + 1, 1)
+    let replies_max = agent.limits.unusable_replies_max;
+    if replies_max > 0 && state.unusable_replies >= replies_max {
+        let reason = format!(
+            "replies in a row that could not be used: {}; the last: {}",
+            state.unusable_replies, state.unusable_reason
+        );
+        return limit_reached(LimitKind::UnusableReplies, reason);
+    }
+    request(state, agent, state.step + 1, 1)
 }
 
-fn request(state: &SessionState, step: u32, attempt: u32) -> EventBody {
+fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> EventBody {
+    let mut prompt = state.request(attempt);
+    prompt.end_with(&binding(state, agent).members());
     ModelRequested {
         step,
         attempt,
-        prompt_digest: state.prompt.digest(),
-        prompt_bytes: state.prompt.body_bytes(),
+        prompt_digest: prompt.digest(),
+        prompt_bytes: prompt.body_bytes(),
+        fallback: agent.model.fallback_at(attempt).map(|it| it.name.clone()),
     }
     .into()
 }
@@ -159,7 +179,7 @@ fn follow_failure(
     if state.timers.contains_key(&Timer::ModelRetry) || state.is_held() {
         return None;
     }
-    Some(request(state, state.step, attempt))
+    Some(request(state, agent, state.step, attempt))
 }
 
 fn after_failure(
@@ -175,8 +195,10 @@ fn after_failure(
     if !failure.error.is_transient() {
         return failed(told);
     }
-    if failure.attempt >= agent.retry.attempts_max {
-        return failed(format!("{} attempts failed, the last: {told}", failure.attempt));
+    let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
+    let attempts = failure.attempt.saturating_sub(state.quota_waits);
+    if !is_quota && attempts >= agent.retry.attempts_max {
+        return failed(format!("{attempts} attempts failed, the last: {told}"));
     }
     let due_at = now.plus_ms(backoff_ms(state, agent, failure));
     TimerStarted { timer: Timer::ModelRetry, due_at }.into()
@@ -189,8 +211,14 @@ fn backoff_ms(state: &SessionState, agent: &Agent, failure: &ModelFailed) -> u64
         let wait = asked.clamp(policy.base_ms, RETRY_AFTER_MS_MAX.max(policy.base_ms));
         return wait.saturating_add(jitter(state, failure.attempt, (wait / 10).min(1_000)));
     }
-    let doublings = failure.attempt.saturating_sub(1).min(40);
-    let wait = policy.base_ms.saturating_mul(1 << doublings).min(policy.cap_ms);
+    let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
+    let (before, base_ms, cap_ms) = if is_quota {
+        (state.quota_waits, QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX)
+    } else {
+        (failure.attempt.saturating_sub(state.quota_waits), policy.base_ms, policy.cap_ms)
+    };
+    let doublings = before.saturating_sub(1).min(40);
+    let wait = base_ms.saturating_mul(1 << doublings).min(cap_ms);
     wait.saturating_add(jitter(state, failure.attempt, wait / 4))
 }
 

@@ -10,9 +10,11 @@
 
 extern crate alloc;
 
+pub mod account;
 pub mod agent;
 pub mod apply;
 mod approve;
+pub mod arguments;
 pub mod codec;
 pub mod compare;
 pub mod decide;
@@ -21,6 +23,7 @@ pub mod explain;
 mod follow;
 pub mod ids;
 pub mod json;
+pub mod output;
 pub mod pending;
 pub mod policy;
 pub mod prompt;

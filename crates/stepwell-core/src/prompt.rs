@@ -1,11 +1,11 @@
 //! The request to the model, computed from the events byte for byte.
 //!
-//! A prompt only grows: each request's bytes begin with all bytes of the request before it but the
-//! closing two, so that a server's prefix cache keeps what it has read. For that the constant parts
+//! A prompt only grows: each request's bytes begin with all bytes of the request before it but its
+//! closing ones, so that a server's prefix cache keeps what it has read. For that the constant parts
 //! come first (model, parameters, tools in their fixed order, system prompt), the messages last, and
 //! nothing in it depends on a clock, a random id or the place where it runs.
 //!
-//! Invariant: `body(n + 1).starts_with(body(n) without "]}")` for all requests of a session.
+//! Invariant: `body(n + 1).starts_with(body(n) without its closing)` for all requests of a session.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::agent::Agent;
 use crate::event::ToolCall;
 use crate::json::write_string;
 
-/// Closes the list of messages and the request.
+/// Closes the request without more than its messages.
 const CLOSING: &str = "]}";
 
 /// How much is hashed at once, in bytes; one longer message is a piece of its own.
@@ -37,6 +37,8 @@ pub struct Prompt {
     /// Bytes of the head and the system prompt.
     head_bytes: u64,
     texts: Texts,
+    /// Closes the list of messages and the request; `None` for [`CLOSING`].
+    closing: Option<Arc<str>>,
 }
 
 /// Which of its texts a prompt has.
@@ -76,7 +78,7 @@ impl Prompt {
 
     /// Everything up to and with the system prompt.
     fn begin(&mut self, agent: &Agent) {
-        self.push(head(agent));
+        self.push(head(agent, &agent.model.name));
         self.message("system", &agent.instructions);
         self.head_bytes = self.bytes;
     }
@@ -94,6 +96,7 @@ impl Prompt {
             segments: 0,
             head_bytes: self.head_bytes,
             texts: Texts::None,
+            closing: self.closing.clone(),
         }
     }
 
@@ -102,6 +105,16 @@ impl Prompt {
     #[must_use]
     pub fn tail(&self) -> Self {
         Self { texts: Texts::From(self.messages), ..self.outline() }
+    }
+
+    /// Has the request end with these members behind its messages, each with a comma in front. They
+    /// are the one part that may change from request to request.
+    pub(crate) fn end_with(&mut self, members: &str) {
+        self.closing = (!members.is_empty()).then(|| alloc::format!("]{members}}}").into());
+    }
+
+    fn closing(&self) -> &str {
+        self.closing.as_deref().unwrap_or(CLOSING)
     }
 
     /// Whether texts were left out.
@@ -167,7 +180,7 @@ impl Prompt {
         }
         let mut hasher = blake3::Hasher::clone(&self.hasher);
         hash_last(self.last.as_deref(), self.segments - self.hashed, &mut hasher);
-        hasher.update(CLOSING.as_bytes());
+        hasher.update(self.closing().as_bytes());
         hasher.finalize().to_hex().as_str().into()
     }
 
@@ -183,7 +196,7 @@ impl Prompt {
 
     /// Length of the request body in bytes.
     pub fn body_bytes(&self) -> u64 {
-        self.bytes + CLOSING.len() as u64
+        self.bytes + self.closing().len() as u64
     }
 
     /// Messages so far, the system prompt included.
@@ -194,7 +207,7 @@ impl Prompt {
     /// The request body in pieces, to be sent one after the other. O(messages).
     pub fn body_segments(&self) -> impl Iterator<Item = &str> {
         let mut pieces = Vec::with_capacity(self.segments + 1);
-        pieces.push(CLOSING);
+        pieces.push(self.closing());
         let mut next = self.last.as_deref();
         while let Some(segment) = next {
             pieces.push(segment.text.as_str());
@@ -234,7 +247,27 @@ impl Prompt {
             rebased.push(segment.to_string());
         }
         rebased.messages = self.messages;
+        rebased.closing.clone_from(&self.closing);
         *self = rebased;
+    }
+
+    /// The same request to another model of `agent`, by its name. O(bytes).
+    #[must_use]
+    pub fn for_model(&self, agent: &Agent, model: &str) -> Self {
+        let (own, other) = (head(agent, &agent.model.name), head(agent, model));
+        if self.is_outline() {
+            let shift = |bytes: u64| bytes - own.len() as u64 + other.len() as u64;
+            let (bytes, head_bytes) = (shift(self.bytes), shift(self.head_bytes));
+            return Self { bytes, head_bytes, ..self.clone() };
+        }
+        let head_bytes = self.head_bytes - own.len() as u64 + other.len() as u64;
+        let (messages, closing) = (self.messages, self.closing.clone());
+        let mut renamed = Self { messages, head_bytes, closing, ..Self::default() };
+        renamed.push(other);
+        for segment in self.open_segments().into_iter().skip(1) {
+            renamed.push(segment.to_string());
+        }
+        renamed
     }
 
     fn opening(&mut self, role: &str) -> String {
@@ -290,9 +323,9 @@ pub fn system_message(agent: &Agent) -> String {
 }
 
 /// The constant part of every request of a session, up to the opening of the messages.
-fn head(agent: &Agent) -> String {
+fn head(agent: &Agent, model: &str) -> String {
     let mut text = String::from("{\"model\":");
-    write_string(&agent.model.name, &mut text);
+    write_string(model, &mut text);
     text.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     let parameters = agent.model.parameters.as_str().trim();
     let members = parameters.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
@@ -309,8 +342,14 @@ fn head(agent: &Agent) -> String {
             text.push_str(",\"description\":");
             write_string(&tool.description, &mut text);
             text.push_str(",\"parameters\":");
-            text.push_str(tool.parameters.as_str());
-            text.push_str("}}");
+            let relaxed = agent.output.relaxed.get(&tool.name).map(|it| &it.schema);
+            if agent.output.strict_tools {
+                text.push_str(relaxed.unwrap_or(&tool.parameters).as_str());
+                text.push_str(",\"strict\":true}}");
+            } else {
+                text.push_str(tool.parameters.as_str());
+                text.push_str("}}");
+            }
         }
         text.push(']');
     }
@@ -328,7 +367,10 @@ fn sendable_arguments(call: &ToolCall) -> &str {
 
 impl PartialEq for Prompt {
     fn eq(&self, other: &Self) -> bool {
-        self.texts == other.texts && self.bytes == other.bytes && self.digest() == other.digest()
+        self.texts == other.texts
+            && self.bytes == other.bytes
+            && self.closing == other.closing
+            && self.digest() == other.digest()
     }
 }
 
@@ -345,15 +387,17 @@ impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let outline = self.is_outline().then_some(self.bytes);
         let segments = if self.is_outline() { Vec::new() } else { self.open_segments() };
-        (self.messages, self.head_bytes, outline, segments).serialize(serializer)
+        let closing = self.closing.as_deref();
+        (self.messages, self.head_bytes, outline, segments, closing).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (messages, head_bytes, outline, segments) =
-            <(u32, u64, Option<u64>, Vec<String>)>::deserialize(deserializer)?;
-        let mut prompt = Self { head_bytes, ..Self::default() };
+        let (messages, head_bytes, outline, segments, closing) =
+            <(u32, u64, Option<u64>, Vec<String>, Option<String>)>::deserialize(deserializer)?;
+        let closing = closing.map(Arc::from);
+        let mut prompt = Self { head_bytes, closing, ..Self::default() };
         if let Some(bytes) = outline {
             (prompt.bytes, prompt.messages, prompt.texts) = (bytes, messages, Texts::None);
             return Ok(prompt);

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::agent::Agent;
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
@@ -19,7 +20,7 @@ use crate::prompt::Prompt;
 use crate::text::Text;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 3;
+pub const STATE_VERSION: u32 = 4;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -74,10 +75,34 @@ pub struct SessionState {
     pub deadline_passed: bool,
     /// Tokens so far.
     pub usage: Usage,
+    /// The same by model, with times.
+    pub account: Account,
+    /// The same for a session and all its forks, whose prompts begin alike.
+    pub prefix_key: String,
+    /// The address of the model server that answered last: it holds the prefix of the prompt.
+    pub prefix_holder: Option<String>,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.
     pub repeated: Option<String>,
+    /// Replies in a row that could not be used.
+    #[serde(default)]
+    pub unusable_replies: u32,
+    /// What was wrong with the last of them.
+    #[serde(default)]
+    pub unusable_reason: String,
+    /// The model called a tool since the last word of a person.
+    #[serde(default)]
+    pub called_since_message: bool,
+    /// The last answer did not have the form that it must have.
+    #[serde(default)]
+    pub answer_did_not_fit: bool,
+    /// In what the server did not hold to the last request; empty when it did.
+    #[serde(default)]
+    pub ignored: String,
+    /// Attempts of this step that met an exhausted quota: they count for nothing.
+    #[serde(default)]
+    pub quota_waits: u32,
     /// The last attempt to ask the model failed so; gone with the next reply.
     pub model_failure: Option<ModelFailed>,
     /// What follows from that failure is decided.
@@ -374,6 +399,16 @@ impl SessionState {
     /// The agent, once there is a first event.
     pub fn agent(&self) -> Option<&Arc<Agent>> {
         self.origin.as_ref().map(|origin| &origin.agent)
+    }
+
+    /// The request to the model in the given attempt of the step: the prompt, to a fallback model
+    /// where that is its turn. O(1) without one, O(bytes) with one.
+    pub fn request(&self, attempt: u32) -> Prompt {
+        let agent = self.agent();
+        match agent.and_then(|it| it.model.fallback_at(attempt).map(|model| (it, &model.name))) {
+            Some((agent, model)) => self.prompt.for_model(agent, model),
+            None => self.prompt.clone(),
+        }
     }
 
     /// The same without the texts of the prompt, to be looked at: O(open calls), however long the

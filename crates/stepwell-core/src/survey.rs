@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::agent::{Agent, Effect};
-use crate::event::{ApprovalDecision, Event, EventBody, ToolOutcome};
+use crate::event::{ApprovalDecision, Edit, Event, EventBody, ModelReplied, ToolOutcome};
 use crate::ids::{CallId, Seq};
 use crate::text::prefix;
 
@@ -16,6 +16,8 @@ const ARGUMENTS_BYTES_MAX: usize = 512;
 /// Goes through a history, event by event. O(calls) memory.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
+    /// The first request of each step.
+    requests: BTreeMap<u32, Seq>,
     replies: BTreeMap<u32, Seq>,
     calls: BTreeMap<CallId, Called>,
     /// The input after which the session ended.
@@ -44,6 +46,13 @@ pub enum Ending {
 }
 
 impl Ending {
+    fn of(outcome: ToolOutcome) -> Self {
+        match outcome {
+            ToolOutcome::Ok => Self::Ok,
+            ToolOutcome::Error => Self::Error,
+        }
+    }
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,30 +85,17 @@ impl Survey {
         let seq = event.seq;
         self.head = seq;
         match &event.body {
-            EventBody::ModelReplied(reply) => {
-                self.replies.insert(reply.step, seq);
-                for call in &reply.tool_calls {
-                    let shown = prefix(call.arguments.preview(), ARGUMENTS_BYTES_MAX);
-                    let called = Called {
-                        tool: call.name.clone(),
-                        arguments: shown.into(),
-                        dispatched: Vec::new(),
-                        settled: None,
-                    };
-                    self.calls.insert(call.call_id, called);
-                }
+            EventBody::ModelRequested(it) => {
+                self.requests.entry(it.step).or_insert(seq);
             }
+            EventBody::ModelReplied(reply) => self.reply(reply, seq),
             EventBody::ToolDispatched(it) => {
                 if let Some(call) = self.calls.get_mut(&it.call_id) {
                     call.dispatched.push(seq);
                 }
             }
             EventBody::ToolFinished(it) => {
-                let ending = match it.outcome {
-                    ToolOutcome::Ok => Ending::Ok,
-                    ToolOutcome::Error => Ending::Error,
-                };
-                self.settle(it.call_id, seq, ending);
+                self.settle(it.call_id, seq, Ending::of(it.outcome));
             }
             EventBody::ApprovalDecided(it) => match it.decision {
                 ApprovalDecision::Happened => self.settle(it.call_id, seq, Ending::Ok),
@@ -110,9 +106,11 @@ impl Survey {
                 | ApprovalDecision::DidNotHappen => {}
             },
             EventBody::SessionFinished(_) => self.end_cause = Some(event.cause),
-            EventBody::OverrideApplied(_) => self.end_cause = None,
+            EventBody::OverrideApplied(it) => {
+                self.end_cause = None;
+                it.edits.iter().for_each(|edit| self.edit(edit, seq));
+            }
             EventBody::SessionCreated(_)
-            | EventBody::ModelRequested(_)
             | EventBody::ModelFailed(_)
             | EventBody::ToolScheduled(_)
             | EventBody::ToolLost(_)
@@ -127,6 +125,31 @@ impl Survey {
         }
     }
 
+    fn reply(&mut self, reply: &ModelReplied, seq: Seq) {
+        self.replies.insert(reply.step, seq);
+        for call in &reply.tool_calls {
+            let shown = prefix(call.arguments.preview(), ARGUMENTS_BYTES_MAX);
+            let called = Called {
+                tool: call.name.clone(),
+                arguments: shown.into(),
+                dispatched: Vec::new(),
+                settled: None,
+            };
+            self.calls.insert(call.call_id, called);
+        }
+    }
+
+    /// What a fork of a fork was told, happened to it as well.
+    fn edit(&mut self, edit: &Edit, seq: Seq) {
+        match edit {
+            Edit::ModelReply(reply) => self.reply(reply, seq),
+            Edit::ToolResult { call_id, outcome, .. } => {
+                self.settle(*call_id, seq, Ending::of(*outcome));
+            }
+            Edit::Arguments { .. } | Edit::Message { .. } => {}
+        }
+    }
+
     fn settle(&mut self, call_id: CallId, seq: Seq, ending: Ending) {
         if let Some(call) = self.calls.get_mut(&call_id) {
             call.settled.get_or_insert((seq, ending));
@@ -136,6 +159,11 @@ impl Survey {
     /// The last event.
     pub fn head(&self) -> Seq {
         self.head
+    }
+
+    /// Where the model was first asked in that step.
+    pub fn request_of(&self, step: u32) -> Option<Seq> {
+        self.requests.get(&step).copied()
     }
 
     /// The last event before the model's reply of that step.

@@ -17,6 +17,7 @@ use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
 use crate::connect::Clients;
 use crate::deadlines::{Deadlines, Limit};
+use crate::endpoints::Endpoints;
 use crate::failure::Refusal;
 use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
 use crate::sse::SseDecoder;
@@ -40,15 +41,28 @@ const ERROR_BODY_MS_MAX: u64 = 5_000;
 const DRAIN_MS_MAX: u64 = 20;
 
 /// A client for any number of OpenAI-compatible servers. Cheap to share, keeps connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OpenAiClient {
     clients: Clients,
+    endpoints: Arc<Endpoints>,
+}
+
+impl Default for OpenAiClient {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl OpenAiClient {
     /// A client without connections. Must be used inside a tokio runtime.
     pub fn new() -> Self {
-        Self::default()
+        Self { clients: Clients::default(), endpoints: Arc::new(Endpoints::new()) }
+    }
+
+    /// Asks replicas how they are, again and again until `stop`. Without it they are judged by what
+    /// comes of requests alone.
+    pub async fn tend(&self, stop: &CancellationToken) {
+        self.endpoints.clone().tend(&self.clients, stop).await;
     }
 
     async fn attempt(
@@ -92,14 +106,17 @@ impl ModelPort for OpenAiClient {
         sink: Arc<dyn ModelSink>,
         cancel: CancellationToken,
     ) -> Result<ModelAnswer, ModelFailure> {
-        let target = Target::from_environment(&request.model)?;
+        let targets = Target::all(&request.model)?;
+        let placed = self.endpoints.place(targets, &request.affinity);
+        let (target, lease) = placed.ok_or_else(Target::nowhere)?;
         let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
         let outcome = tokio::select! {
             biased;
             // Dropping the attempt closes its connection, which makes the server stop.
-            () = cancel.cancelled() => Err(target.cancelled()),
+            () = cancel.cancelled() => return Err(target.cancelled()),
             outcome = self.attempt(request, &target, &*sink) => outcome,
         };
+        lease.end(&outcome);
         match &outcome {
             Ok(answer) => debug!(
                 %session_id, step, attempt, endpoint = %answer.endpoint,

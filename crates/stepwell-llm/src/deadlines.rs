@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use stepwell_core::agent::ModelTimeouts;
+use stepwell_core::event::TimeLimit;
 use tokio::time::Instant;
 
 /// Longer limits are cut to this, a year, so that no sum of time overflows.
@@ -39,6 +40,16 @@ impl fmt::Display for Limit {
             }
             Self::Tail => f.write_str("no end of the stream after the end of the answer"),
             Self::Total(ms) => write!(f, "not finished within {ms} ms (limit total_ms)"),
+        }
+    }
+}
+
+impl From<Limit> for TimeLimit {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::FirstToken(_) => Self::FirstToken,
+            Limit::BetweenTokens(_) | Limit::Tail => Self::BetweenTokens,
+            Limit::Total(_) => Self::Total,
         }
     }
 }

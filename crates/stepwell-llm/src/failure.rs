@@ -7,35 +7,20 @@
 use std::error::Error;
 use std::io;
 
-use stepwell_core::event::ModelErrorKind;
+use stepwell_core::event::{ContextSize, ModelErrorKind, TimeLimit};
 use stepwell_ports::ModelFailure;
 
 use crate::assemble::Problem;
 use crate::deadlines::Limit;
 use crate::target::Target;
 use crate::wire::WireError;
+use crate::words::{Meaning, context_size, meaning};
 
 /// Characters of an answer that is no JSON, shown at most.
 const EXCERPT_CHARS_MAX: usize = 300;
 
 /// Causes of an error that are followed, at most: no chain is that long, unless it is a circle.
 const CAUSES_MAX: usize = 16;
-
-/// Words by which servers say that a prompt does not fit, in lower case: vLLM, OpenAI, llama.cpp,
-/// `SGLang`, Ollama, Mistral, Anthropic, Gemini, `LiteLLM`.
-const CONTEXT_WORDS: &[&str] = &[
-    "maximum context length",
-    "context_length_exceeded",
-    "exceed_context_size",
-    "available context size",
-    "model's context length",
-    "exceeds context length",
-    "longer than the maximum model length",
-    "context window",
-    "contextwindowexceeded",
-    "prompt is too long",
-    "input token count",
-];
 
 /// What came with an HTTP status that is no success.
 pub(crate) struct Refusal {
@@ -80,7 +65,9 @@ impl Target {
             message.push_str(&advice);
             message.push(')');
         }
-        ModelFailure { http_status: Some(status), retry_after_ms, ..self.failure(kind, message) }
+        let context = context_of(kind, &body);
+        let failure = self.failure(kind, message);
+        ModelFailure { http_status: Some(status), retry_after_ms, context, ..failure }
     }
 
     /// The answer of a success cannot be used.
@@ -100,13 +87,14 @@ impl Target {
             | Problem::GivenUp { .. }
             | Problem::TooLarge { .. } => problem.to_string(),
         };
-        ModelFailure { http_status: Some(status), ..self.failure(kind, message) }
+        let context = context_of(kind, &message);
+        ModelFailure { http_status: Some(status), context, ..self.failure(kind, message) }
     }
 
     /// A limit passed.
     pub(crate) fn timed_out(&self, limit: Limit, status: Option<u16>) -> ModelFailure {
         let failure = self.failure(ModelErrorKind::Timeout, limit.to_string());
-        ModelFailure { http_status: status, ..failure }
+        ModelFailure { http_status: status, time_limit: Some(limit.into()), ..failure }
     }
 
     /// There was no answer at all.
@@ -114,7 +102,8 @@ impl Target {
         let address = &self.address;
         if error.is_timeout() && error.is_connect() {
             let message = format!("no connection within {connect_ms} ms (limit connect_ms)");
-            return self.failure(ModelErrorKind::Timeout, message);
+            let failure = self.failure(ModelErrorKind::Timeout, message);
+            return ModelFailure { time_limit: Some(TimeLimit::Connect), ..failure };
         }
         let cause = cause(error);
         let message = if error.is_builder() {
@@ -147,37 +136,42 @@ impl Target {
     }
 }
 
+fn context_of(kind: ModelErrorKind, words: &str) -> Option<ContextSize> {
+    (kind == ModelErrorKind::ContextTooLong).then(|| context_size(words))
+}
+
 fn kind_of_status(status: u16, words: &str) -> ModelErrorKind {
-    match status {
-        401 | 403 => ModelErrorKind::Unauthorized,
-        // 402 is an empty account: like a quota, it may be filled again.
-        402 | 408 | 409 | 425 | 429 => ModelErrorKind::RateLimited,
-        502 | 503 | 504 | 529 => ModelErrorKind::Overloaded,
+    let meaning = meaning(words);
+    match (status, meaning) {
+        (401, _) => ModelErrorKind::Unauthorized,
+        // 402 is an empty account.
+        (402, _) | (400 | 403 | 429, Some(Meaning::Quota)) => ModelErrorKind::QuotaExhausted,
+        (403, None | Some(Meaning::Context | Meaning::Rate | Meaning::Overload)) => {
+            ModelErrorKind::Unauthorized
+        }
+        (408 | 409 | 425 | 429, _) => ModelErrorKind::RateLimited,
+        (502 | 503 | 504 | 529, _) => ModelErrorKind::Overloaded,
         // Some llama.cpp releases answer 500 to a prompt that does not fit.
-        _ if (400..=500).contains(&status) && says_context(words) => ModelErrorKind::ContextTooLong,
-        300..=499 => ModelErrorKind::BadRequest,
-        500..=599 => ModelErrorKind::ServerError,
-        _ => ModelErrorKind::BadResponse,
+        (_, Some(Meaning::Context)) if (400..=500).contains(&status) => {
+            ModelErrorKind::ContextTooLong
+        }
+        (400..=499, Some(Meaning::Filter)) => ModelErrorKind::ContentFilter,
+        (300..=499, _) => ModelErrorKind::BadRequest,
+        (500..=599, _) => ModelErrorKind::ServerError,
+        (_, _) => ModelErrorKind::BadResponse,
     }
 }
 
 /// An error inside a stream that tells no number.
 fn kind_of_words(words: &str) -> ModelErrorKind {
-    let lower = words.to_ascii_lowercase();
-    if says_context(&lower) {
-        ModelErrorKind::ContextTooLong
-    } else if lower.contains("rate_limit") || lower.contains("insufficient_quota") {
-        ModelErrorKind::RateLimited
-    } else if lower.contains("overloaded") {
-        ModelErrorKind::Overloaded
-    } else {
-        ModelErrorKind::StreamBroken
+    match meaning(words) {
+        Some(Meaning::Context) => ModelErrorKind::ContextTooLong,
+        Some(Meaning::Quota) => ModelErrorKind::QuotaExhausted,
+        Some(Meaning::Filter) => ModelErrorKind::ContentFilter,
+        Some(Meaning::Rate) => ModelErrorKind::RateLimited,
+        Some(Meaning::Overload) => ModelErrorKind::Overloaded,
+        None => ModelErrorKind::StreamBroken,
     }
-}
-
-fn says_context(words: &str) -> bool {
-    let lower = words.to_ascii_lowercase();
-    CONTEXT_WORDS.iter().any(|words| lower.contains(words))
 }
 
 /// The begin of an answer that is no JSON, in one line.
@@ -244,7 +238,7 @@ mod tests {
         for (status, kind) in [
             (400, ModelErrorKind::BadRequest),
             (401, ModelErrorKind::Unauthorized),
-            (402, ModelErrorKind::RateLimited),
+            (402, ModelErrorKind::QuotaExhausted),
             (403, ModelErrorKind::Unauthorized),
             (404, ModelErrorKind::BadRequest),
             (408, ModelErrorKind::RateLimited),
@@ -266,28 +260,22 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_does_not_fit_is_told_apart_by_the_servers_words() {
-        for words in [
-            "This model's maximum context length is 16384 tokens. However, your prompt contains …",
-            "context_length_exceeded Your input is too long",
-            "exceed_context_size_error the request exceeds the available context size (4096 tokens)",
-            "the request exceeds the available context size. try increasing the context size",
-            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
-            "The decoder prompt (length 20000) is longer than the maximum model length of 16384.",
-            "prompt is too long: 210000 tokens > 200000 maximum",
+    fn words_tell_kinds_of_one_status_apart() {
+        for (status, words, kind) in [
+            (400, "This model's maximum context length is 16384", ModelErrorKind::ContextTooLong),
+            (500, "the request exceeds the available context size", ModelErrorKind::ContextTooLong),
+            (400, "max_tokens=20000 cannot be greater", ModelErrorKind::BadRequest),
+            (429, "insufficient_quota", ModelErrorKind::QuotaExhausted),
+            (400, "budget_exceeded Budget has been exceeded!", ModelErrorKind::QuotaExhausted),
+            (429, "rate_limit_exceeded", ModelErrorKind::RateLimited),
+            (400, "content_filter", ModelErrorKind::ContentFilter),
+            (403, "content_policy_violation", ModelErrorKind::ContentFilter),
+            (403, "no access", ModelErrorKind::Unauthorized),
         ] {
-            assert_eq!(kind_of_status(400, words), ModelErrorKind::ContextTooLong, "{words}");
-            assert_eq!(kind_of_words(words), ModelErrorKind::ContextTooLong, "{words}");
+            assert_eq!(kind_of_status(status, words), kind, "{status} {words}");
         }
-        let words = "max_tokens=20000 cannot be greater than max_model_len=16384.";
-        assert_eq!(kind_of_status(400, words), ModelErrorKind::BadRequest);
-    }
-
-    #[test]
-    fn an_exhausted_quota_may_be_filled_again() {
-        let words = "insufficient_quota You exceeded your current quota";
-        assert_eq!(kind_of_status(429, words), ModelErrorKind::RateLimited);
-        assert_eq!(kind_of_words(words), ModelErrorKind::RateLimited);
+        assert_eq!(kind_of_words("insufficient_quota"), ModelErrorKind::QuotaExhausted);
+        assert_eq!(kind_of_words("something broke"), ModelErrorKind::StreamBroken);
     }
 
     #[test]

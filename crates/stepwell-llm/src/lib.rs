@@ -12,10 +12,12 @@ mod body;
 mod client;
 mod connect;
 mod deadlines;
+pub mod endpoints;
 mod failure;
 pub mod retry_after;
 pub mod sse;
 mod target;
 mod wire;
+mod words;
 
 pub use client::OpenAiClient;

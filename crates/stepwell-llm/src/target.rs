@@ -3,7 +3,7 @@
 //! Invariant: the key leaves this module only as a header that is marked sensitive, and every
 //! message of a failure passes [`Target::failure`], which strikes the key out.
 
-use std::env;
+use std::{env, iter};
 
 use reqwest::Url;
 use reqwest::header::HeaderValue;
@@ -30,18 +30,20 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The address of `model`, and its key by `variable` (a look into the environment).
+    /// The address `base_url`, and the key that `key_env` names by `variable` (a look into the
+    /// environment).
     ///
     /// # Errors
     /// A base address that is none, and a key that is named but not there.
     pub(crate) fn new(
-        model: &ModelSpec,
+        base_url: &str,
+        key_env: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, ModelFailure> {
-        let url = completions_url(&model.base_url).map_err(|reason| {
-            let shown = model.base_url.rsplit('@').next().unwrap_or_default();
+        let url = completions_url(base_url).map_err(|reason| {
+            let shown = base_url.rsplit('@').next().unwrap_or_default();
             let message = format!("base_url is no usable address: {reason}");
-            failure(shown.into(), ModelErrorKind::BadRequest, message)
+            ModelFailure::new(shown.into(), ModelErrorKind::BadRequest, message)
         })?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
@@ -49,7 +51,7 @@ impl Target {
             endpoint: without_secrets(&url),
             address: format!("{host}:{port}"),
             url,
-            key_env: model.api_key_env.clone(),
+            key_env: key_env.map(str::to_owned),
             key: None,
         };
         if let Some(name) = &target.key_env {
@@ -67,9 +69,17 @@ impl Target {
         Ok(target)
     }
 
-    /// Looks a variable up in the environment of the process.
-    pub(crate) fn from_environment(model: &ModelSpec) -> Result<Self, ModelFailure> {
-        Self::new(model, |name| env::var(name).ok())
+    /// All addresses of `model`, with the key from the environment of the process.
+    pub(crate) fn all(model: &ModelSpec) -> Result<Vec<Self>, ModelFailure> {
+        let key_env = model.api_key_env.as_deref();
+        let base_urls = iter::once(&model.base_url).chain(&model.replicas);
+        base_urls.map(|it| Self::new(it, key_env, |name| env::var(name).ok())).collect()
+    }
+
+    /// There is no address to ask.
+    pub(crate) fn nowhere() -> ModelFailure {
+        let message = "the model has no address: set base_url".to_owned();
+        ModelFailure::new(String::new(), ModelErrorKind::BadRequest, message)
     }
 
     /// The header that holds the key.
@@ -108,12 +118,8 @@ impl Target {
             Some(key) if message.contains(key) => message.replace(key, "[key]"),
             Some(_) | None => message,
         };
-        failure(self.endpoint.clone(), kind, shortened(message))
+        ModelFailure::new(self.endpoint.clone(), kind, shortened(message))
     }
-}
-
-fn failure(endpoint: String, kind: ModelErrorKind, message: String) -> ModelFailure {
-    ModelFailure { endpoint, kind, message, http_status: None, retry_after_ms: None }
 }
 
 /// `base_url` with `/chat/completions` behind its path. Its query stays, for gateways that need one.
@@ -154,29 +160,16 @@ fn shortened(mut message: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stepwell_core::JsonText;
-    use stepwell_core::agent::ModelTimeouts;
-
     use super::*;
-
-    fn model(base_url: &str, api_key_env: Option<&str>) -> ModelSpec {
-        ModelSpec {
-            name: "m".into(),
-            base_url: base_url.into(),
-            api_key_env: api_key_env.map(Into::into),
-            parameters: JsonText::parse("{}").unwrap(),
-            timeouts: ModelTimeouts::default(),
-        }
-    }
 
     fn with_key(key: &str) -> Result<Target, ModelFailure> {
         let key = Some(key.to_owned());
-        Target::new(&model("http://h/v1", Some("KEY_ENV")), |_| key.clone())
+        Target::new("http://h/v1", Some("KEY_ENV"), |_| key.clone())
     }
 
     #[track_caller]
     fn check_url(base_url: &str, url: &str, endpoint: &str) {
-        let target = Target::new(&model(base_url, None), |_| None).ok().unwrap();
+        let target = Target::new(base_url, None, |_| None).ok().unwrap();
         assert_eq!((target.url.as_str(), target.endpoint.as_str()), (url, endpoint));
     }
 
@@ -197,14 +190,14 @@ mod tests {
             "https://me:secret@h/v1/chat/completions?key=secret#x",
             "https://h/v1/chat/completions",
         );
-        let failure = Target::new(&model("htp://me:secret@h", None), |_| None).err().unwrap();
+        let failure = Target::new("htp://me:secret@h", None, |_| None).err().unwrap();
         assert!(!failure.to_string().contains("secret"), "{failure}");
     }
 
     #[test]
     fn a_bad_address_says_so() {
         for base in ["", "127.0.0.1:8000", "ftp://h", "/v1", "http://"] {
-            let failure = Target::new(&model(base, None), |_| None).err().unwrap();
+            let failure = Target::new(base, None, |_| None).err().unwrap();
             assert_eq!(failure.kind, ModelErrorKind::BadRequest);
             assert!(failure.message.starts_with("base_url is no usable address"), "{failure}");
         }
@@ -213,7 +206,7 @@ mod tests {
     #[test]
     fn a_key_that_is_not_there_names_its_variable() {
         for key in [None, Some(String::new()), Some(" \n".into())] {
-            let failure = Target::new(&model("http://h/v1", Some("KEY_ENV")), |_| key.clone());
+            let failure = Target::new("http://h/v1", Some("KEY_ENV"), |_| key.clone());
             let failure = failure.err().unwrap();
             assert_eq!(failure.kind, ModelErrorKind::Unauthorized);
             assert!(failure.message.contains("KEY_ENV"), "{failure}");

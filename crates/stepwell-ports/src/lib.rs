@@ -16,7 +16,9 @@ pub mod conformance;
 
 pub use clock::{Clock, Random};
 pub use import::{Import, ImportPage, Imported};
-pub use model::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+pub use model::{
+    Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
+};
 pub use retention::{
     CopyProgress, CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept,
 };

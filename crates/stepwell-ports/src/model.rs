@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stepwell_core::SessionId;
 use stepwell_core::agent::ModelSpec;
-use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::event::{ContextSize, FinishReason, ModelErrorKind, TimeLimit, Usage};
 use stepwell_core::prompt::Prompt;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +20,19 @@ pub struct ModelRequest {
     pub attempt: u32,
     /// Which model, where, how long.
     pub model: ModelSpec,
+    /// Which replica it should go to.
+    pub affinity: Affinity,
     /// The exact request body, in segments ([`Prompt::body_segments`]).
     pub prompt: Prompt,
+}
+
+/// What ties a session to a replica: its prefix lies there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// The same for a session and all its forks.
+    pub key: String,
+    /// The address that answered last, as [`ModelAnswer::endpoint`] named it.
+    pub holder: Option<String>,
 }
 
 /// A piece of an answer on its way to watchers. Never stored.
@@ -85,6 +96,25 @@ pub struct ModelFailure {
     pub http_status: Option<u16>,
     /// How long the server asked us to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// Which limit passed, for a timeout.
+    pub time_limit: Option<TimeLimit>,
+    /// What did not fit, for a prompt that is too long.
+    pub context: Option<ContextSize>,
+}
+
+impl ModelFailure {
+    /// A failure of which no more is known.
+    pub fn new(endpoint: String, kind: ModelErrorKind, message: String) -> Self {
+        Self {
+            endpoint,
+            kind,
+            message,
+            http_status: None,
+            retry_after_ms: None,
+            time_limit: None,
+            context: None,
+        }
+    }
 }
 
 /// A model behind an API.

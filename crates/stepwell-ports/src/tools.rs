@@ -99,8 +99,8 @@ pub trait OutputSink: Send + Sync {
 /// The fleet of tool workers.
 #[async_trait]
 pub trait ToolGateway: Send + Sync + 'static {
-    /// Waits until a worker has a free place for the request's tool. Waits for ever when no worker
-    /// offers it: the session says so. Cancel-safe.
+    /// Waits until a worker has a free place for the request's tool, for ever if no worker offers it.
+    /// Cancel-safe.
     async fn reserve(&self, request: &ToolRequest) -> ToolSlot;
 
     /// Runs the call on its reserved place, to its end. After `cancel` the worker is told to stop,
@@ -127,6 +127,15 @@ pub trait ToolGateway: Send + Sync + 'static {
     /// Until then the worker keeps it. A gateway whose workers keep nothing has nothing to do.
     fn settled(&self, _worker: &str, _request: &ToolRequest, _receipt: Receipt) {}
 
-    /// Whether any connected worker offers this tool, for the reason why a session waits.
+    /// Whether any connected worker offers this tool. A session whose calls nobody offers leaves
+    /// memory and says so.
     fn offers(&self, tool: &str) -> bool;
+
+    /// How often what is offered may have changed. Taken before [`ToolGateway::offers`] is asked, it
+    /// says whether the answer is still true.
+    fn changes(&self) -> u64;
+
+    /// Returns once there was a change after the first `seen` ones; never when what is offered is
+    /// always the same. Cancel-safe.
+    async fn changed_since(&self, seen: u64);
 }

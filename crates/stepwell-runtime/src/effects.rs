@@ -16,12 +16,13 @@ use std::time::Duration;
 use stepwell_core::event::{ModelErrorKind, ModelFailed, ToolLost};
 use stepwell_core::state::{Call, CallStatus};
 use stepwell_core::{CallId, Command, Input, SessionId, SessionState};
-use stepwell_ports::{ModelRequest, ToolRequest};
+use stepwell_ports::{Affinity, ModelRequest, ToolRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::handover::{Handover, Outcome, is_worth_another_try};
 use crate::mailbox::{Mailbox, Origin};
+use crate::stall::Stall;
 use crate::task::pause;
 use crate::{model_call, tool_call};
 
@@ -45,6 +46,7 @@ pub(crate) struct EffectId {
 struct Running {
     nth: u64,
     cancel: CancellationToken,
+    stall: Stall,
 }
 
 /// See the module.
@@ -143,16 +145,21 @@ impl Effects {
                     session_id: self.session_id,
                     step: *step,
                     attempt: *attempt,
-                    model: agent.model.clone(),
-                    prompt: state.prompt.clone(),
+                    model: agent.model.at(*attempt),
+                    affinity: Affinity {
+                        key: state.prefix_key.clone(),
+                        holder: state.prefix_holder.clone(),
+                    },
+                    prompt: state.request(*attempt),
                 };
                 let ask = model_call::ask(outlet.clone(), agent, request);
                 self.spawn(key, outlet, Box::pin(ask));
             }
             Command::RunTool { call_id, attempt } => {
                 if let Some(request) = self.tool_request(state, *call_id, *attempt) {
-                    let run = tool_call::run(outlet.clone(), request);
-                    self.spawn(key, outlet, Box::pin(run));
+                    let (stall, mailbox) = (Stall::default(), self.mailbox.clone());
+                    let run = tool_call::run(outlet.clone(), request, stall.clone(), mailbox);
+                    self.spawn_stallable(key, outlet, stall, Box::pin(run));
                 }
             }
             Command::FollowTool { call_id, attempt, worker } => {
@@ -204,11 +211,20 @@ impl Effects {
         Some(ToolRequest { session_id, call_id, attempt, workspace, tool, arguments })
     }
 
-    /// Starts an effect. One that panics is reported as a failure of the outside.
+    /// Whether there is nothing but calls of tools that nobody offers.
+    pub(crate) fn are_stalled(&self) -> bool {
+        !self.running.is_empty() && self.running.values().all(|it| it.stall.is_stalled())
+    }
+
     fn spawn(&mut self, key: Key, outlet: Outlet, effect: Effect) {
+        self.spawn_stallable(key, outlet, Stall::default(), effect);
+    }
+
+    /// Starts an effect. One that panics is reported as a failure of the outside.
+    fn spawn_stallable(&mut self, key: Key, outlet: Outlet, stall: Stall, effect: Effect) {
         self.started += 1;
         let effect_id = EffectId { key, nth: self.started };
-        let running = Running { nth: effect_id.nth, cancel: outlet.cancel.clone() };
+        let running = Running { nth: effect_id.nth, cancel: outlet.cancel.clone(), stall };
         self.running.insert(key, running);
         let handover = Handover::new(outlet, effect_id, self.mailbox.clone());
         let session_id = self.session_id;
@@ -257,6 +273,8 @@ fn panicked(key: Key) -> Input {
             message,
             http_status: None,
             retry_after_ms: None,
+            time_limit: None,
+            context: None,
         }),
         Key::Tool { call_id, attempt } => {
             Input::ToolLost(ToolLost { call_id, attempt, reason: message, never_started: false })

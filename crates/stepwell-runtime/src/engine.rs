@@ -21,6 +21,7 @@ use crate::live::{Live, LiveInfo, Subscription};
 use crate::load::load;
 use crate::mailbox::{Answer, Letter, Mailbox, Origin, Reply, Sent};
 use crate::owner::{Owner, Place, Start};
+use crate::retry_budget::RetryBudgets;
 use crate::scheduler::Planner;
 use crate::task::Tasks;
 
@@ -127,6 +128,7 @@ pub(crate) struct Inner {
     pub(crate) owned: Mutex<BTreeMap<SessionId, Arc<Mailbox>>>,
     pub(crate) active: Arc<Semaphore>,
     pub(crate) model_calls: Arc<Semaphore>,
+    pub(crate) retry_budgets: RetryBudgets,
     /// Owners of sessions.
     pub(crate) owners: Tasks,
     /// Model calls and tool calls.
@@ -146,6 +148,7 @@ impl Engine {
             owned: Mutex::default(),
             active: Arc::new(Semaphore::new(options.active_sessions_max)),
             model_calls: Arc::new(Semaphore::new(options.model_calls_max)),
+            retry_budgets: RetryBudgets::default(),
             owners: Tasks::new(),
             effects: Tasks::new(),
             planner: Planner::default(),

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{
-    Edit, EventBody, FinishReason, ModelReplied, OverrideApplied, ToolCall, ToolOutcome, Usage,
+    Edit, EventBody, FinishReason, ModelReplied, ModelRequested, OverrideApplied, ToolCall,
+    ToolOutcome, Usage,
 };
 use stepwell_core::state::{ForkedFrom, Phase};
 use stepwell_core::survey::{Hazard, Survey};
 use stepwell_core::{
-    Actor, CallId, Input, Seq, SessionId, SessionState, Text, TimestampMs, decide,
+    Actor, CallId, Input, Reject, Seq, SessionId, SessionState, Text, TimestampMs, decide,
 };
 use stepwell_ports::{NewSession, Store};
 
 use crate::engine::{CreatedSession, Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{load_at, outline_at, walk};
-use crate::validate;
+use crate::{answer, validate};
 
 /// A fork to make.
 #[derive(Debug, Clone)]
@@ -110,6 +111,9 @@ impl Engine {
         let before = load_at(store, fork.parent, at).await?;
         let agent = fork.agent.as_ref().or(before.agent().map(|agent| &**agent));
         let agent = agent.ok_or(EngineError::NotFound { session_id: fork.parent })?;
+        if let Some(problem) = fork.changes.iter().find_map(|it| misplaced(&survey, at, it)) {
+            return Err(Reject::CannotFork { reason: problem }.into());
+        }
         let edits = edits_of(fork, agent, &before)?;
         let theirs = workspace_of_parent(fork.parent, &before);
         let workspace =
@@ -195,13 +199,13 @@ impl Engine {
         &self,
         session_id: SessionId,
         step: u32,
-    ) -> Result<Option<(Seq, String)>, EngineError> {
+    ) -> Result<Option<(Seq, ModelRequested)>, EngineError> {
         let mut found = None;
         walk(&*self.inner.ports.store, session_id, &mut |event| {
             if let EventBody::ModelRequested(it) = event.body
                 && it.step == step
             {
-                found = Some((event.seq, it.prompt_digest));
+                found = Some((event.seq, it));
             }
         })
         .await?;
@@ -241,7 +245,8 @@ fn moment(survey: &Survey, changes: &[Change]) -> Result<Seq, EngineError> {
             }
             Change::Reply { step: 0, .. } | Change::Message { .. } => continue,
             Change::Reply { step, .. } => {
-                (survey.before_reply(*step), format!("the model gave no reply in step {step}"))
+                let missing = format!("the model gave no reply in step {step}");
+                (survey.before_reply(*step), missing)
             }
             Change::Arguments { call_id, .. } => {
                 (survey.at_reply(call_id.step), format!("there is no call {call_id}"))
@@ -251,6 +256,61 @@ fn moment(survey: &Survey, changes: &[Change]) -> Result<Seq, EngineError> {
         at = at.min(fits.ok_or(EngineError::Invalid { what, problem: missing })?);
     }
     Ok(at)
+}
+
+/// Why a change does not fit a moment that somebody chose, and which moment it fits.
+fn misplaced(survey: &Survey, at: Seq, change: &Change) -> Option<String> {
+    match change {
+        Change::Result { call_id, .. } => {
+            let Some(asked) = survey.at_reply(call_id.step) else {
+                return Some(format!("there is no call {call_id}"));
+            };
+            let Some(last) = survey.before_result(*call_id) else {
+                return Some(format!("there is no call {call_id}"));
+            };
+            (at < asked || at > last).then(|| {
+                let why = if at < asked { "was not asked for yet" } else { "has its result" };
+                format!(
+                    "at event {at} call {call_id} {why}, it is open {}: fork there, or leave the \
+                     event out",
+                    span(asked, last)
+                )
+            })
+        }
+        Change::Arguments { call_id, .. } => {
+            let Some(asked) = survey.at_reply(call_id.step) else {
+                return Some(format!("there is no call {call_id}"));
+            };
+            (at != asked).then(|| {
+                format!(
+                    "the arguments of call {call_id} can be others right after the model asked for \
+                     it, at event {asked}, and not at {at}: fork there, or leave the event out"
+                )
+            })
+        }
+        Change::Reply { step: 0, .. } | Change::Message { .. } => None,
+        Change::Reply { step, .. } => {
+            let Some(before) = survey.before_reply(*step) else {
+                return Some(format!("the model gave no reply in step {step}"));
+            };
+            let asked = survey.request_of(*step).unwrap_or(before);
+            (at < asked || at > before).then(|| {
+                format!(
+                    "at event {at} the reply of step {step} is not awaited, but {}: fork there, or \
+                     leave the event out",
+                    span(asked, before)
+                )
+            })
+        }
+    }
+}
+
+fn span(first: Seq, last: Seq) -> String {
+    if first == last {
+        format!("at event {first}")
+    } else {
+        format!("from event {first} to {last}")
+    }
 }
 
 fn edits_of(
@@ -269,11 +329,12 @@ fn edit_of(change: &Change, agent: &Agent, before: &SessionState) -> Result<Edit
         Change::Message { content } => Edit::Message { content: content.clone() },
         Change::Arguments { call_id, arguments } => {
             let tool = before.calls.get(call_id).and_then(|call| agent.tool(&call.tool));
-            let what = "the arguments:";
-            let unknown = || format!("call {call_id} is not open there, or its tool is unknown");
-            let tool = tool.ok_or_else(|| EngineError::Invalid { what, problem: unknown() })?;
-            let arguments = validate::arguments(tool, arguments);
-            let arguments = arguments.map_err(|problem| EngineError::Invalid { what, problem })?;
+            let invalid = |problem: String| EngineError::Invalid {
+                what: "the arguments of",
+                problem: format!("call {call_id}: {problem}"),
+            };
+            let tool = tool.ok_or_else(|| invalid("the agent has no such tool".to_owned()))?;
+            let arguments = validate::arguments(tool, arguments).map_err(invalid)?;
             Edit::Arguments { call_id: *call_id, arguments }
         }
         Change::Reply { content, calls, .. } => {
@@ -303,14 +364,17 @@ fn reply_of(
         wire_id: String::new(),
         name: name.clone(),
         arguments: Text::from(arguments.as_str()),
+        repaired: None,
         problem: validate::problem(agent, name, arguments),
     };
+    let form = agent.output.answer.as_ref().filter(|_| calls.is_empty());
     ModelReplied {
         step: before.step,
         attempt,
         content: content.clone(),
         reasoning: Text::default(),
         tool_calls: calls.iter().map(call).collect(),
+        answer_problem: form.and_then(|form| answer::problem(form, content.preview())),
         finish_reason: if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls },
         usage: Usage::default(),
         endpoint: "override".to_string(),

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
+use stepwell_core::event::IMPORTER;
 use stepwell_core::summary::{ApprovalRow, approval_rows, session_row};
 use stepwell_core::{
     Actor, ApprovalId, Event, IllegalHistory, Input, Reject, SessionId, SessionState, TimestampMs,
     apply, decide,
 };
 use stepwell_ports::{Imported, StoredEvent};
-
-/// Who holds a session that was imported before it was over.
-const IMPORTER: &str = "import";
 
 /// A history on its way in.
 pub struct ImportFold {
@@ -35,6 +33,11 @@ impl ImportFold {
     /// Before the first event.
     pub fn new(session_id: SessionId) -> Self {
         Self { session_id, state: SessionState::default(), approvals: BTreeMap::new() }
+    }
+
+    /// The session.
+    pub fn session_id(&self) -> SessionId {
+        self.session_id
     }
 
     /// The state so far.

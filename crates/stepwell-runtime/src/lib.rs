@@ -5,6 +5,7 @@
 //!
 //! Invariant: a command leaves only after the append that ordered it is durable.
 
+pub mod answer;
 mod draft;
 mod effects;
 mod engine;
@@ -18,7 +19,10 @@ mod mailbox;
 mod messages;
 mod model_call;
 mod owner;
+pub mod relax;
+mod retry_budget;
 mod scheduler;
+mod stall;
 pub mod system;
 pub mod task;
 mod tool_call;

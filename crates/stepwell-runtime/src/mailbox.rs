@@ -146,6 +146,8 @@ pub(crate) struct Post {
     pub(crate) letters: Vec<Letter>,
     /// Effects that ended without a word.
     pub(crate) ended: Vec<EffectId>,
+    /// An effect has found that nobody can carry it out now.
+    pub(crate) has_stalled: bool,
     /// This node took the session over with this fence, though it has an owner here.
     pub(crate) claimed: Option<Fence>,
     /// The session was deleted.
@@ -154,8 +156,8 @@ pub(crate) struct Post {
 
 impl Post {
     fn is_empty(&self) -> bool {
-        let Self { letters, ended, claimed, is_deleted } = self;
-        letters.is_empty() && ended.is_empty() && claimed.is_none() && !is_deleted
+        let Self { letters, ended, has_stalled, claimed, is_deleted } = self;
+        letters.is_empty() && ended.is_empty() && !has_stalled && claimed.is_none() && !is_deleted
     }
 }
 
@@ -163,6 +165,7 @@ impl Post {
 struct Queue {
     letters: VecDeque<Letter>,
     ended: Vec<EffectId>,
+    has_stalled: bool,
     claimed: Option<Fence>,
     is_deleted: bool,
     is_closed: bool,
@@ -208,6 +211,12 @@ impl Mailbox {
         }
     }
 
+    /// Tells the owner that an effect waits for what nobody offers.
+    pub(crate) fn effect_stalled(&self) {
+        self.queue().has_stalled = true;
+        self.arrived.notify_one();
+    }
+
     /// Tells the owner with which fence this node has the session now. One with an older fence lost it
     /// meanwhile and does not know it yet.
     pub(crate) fn claimed(&self, fence: Fence) {
@@ -246,8 +255,9 @@ impl Mailbox {
             self.arrived.notify_one();
         }
         let ended = std::mem::take(&mut queue.ended);
+        let has_stalled = std::mem::take(&mut queue.has_stalled);
         let (claimed, is_deleted) = (queue.claimed.take(), queue.is_deleted);
-        Post { letters, ended, claimed, is_deleted }
+        Post { letters, ended, has_stalled, claimed, is_deleted }
     }
 
     /// Closes the box if no letter is in it; says whether it is closed now.

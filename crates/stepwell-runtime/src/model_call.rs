@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
+use stepwell_core::event::{FinishReason, ModelErrorKind, ModelFailed, ModelReplied, ToolCall};
 use stepwell_core::{Agent, CallId, Input, SessionId, Text};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelSink};
 
 use crate::effects::{Ended, Outlet};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
-use crate::validate;
+use crate::{answer, validate};
 
 /// Calls that one reply may ask for. Each is some events of the same append; a model that asks for
 /// more at once has lost its way.
@@ -17,12 +17,21 @@ pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
 /// Asks. Ends without a word when cancelled.
 pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Ended {
     let engine = &outlet.engine.inner;
+    // First the place in the server's line, then the one among all: who waits for a server that is
+    // down keeps nobody from another.
+    let place = async {
+        if request.attempt > 1 {
+            engine.retry_budgets.take(&request.model.base_url, &*engine.ports.clock).await;
+        }
+        engine.model_calls.clone().acquire_owned().await
+    };
     let _permit = tokio::select! {
         biased;
         () = outlet.cancel.cancelled() => return Ended::Without,
         () = engine.draining.cancelled() => return Ended::Without,
-        permit = engine.model_calls.clone().acquire_owned() => permit,
+        permit = place => permit,
     };
+    let server = request.model.base_url.clone();
     let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
     let sink = Sink { live: engine.live.clone(), session_id, step, attempt };
     if attempt > 1 {
@@ -33,6 +42,9 @@ pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest
         () = outlet.cancel.cancelled() => return Ended::Without,
         answer = engine.ports.model.ask(request, Arc::new(sink), outlet.cancel.clone()) => answer,
     };
+    if answer.is_ok() {
+        engine.retry_budgets.answered(&server);
+    }
     let input = match answer.and_then(bounded) {
         Ok(answer) => Input::ModelReplied(replied(&agent, step, attempt, answer)),
         Err(failure) => Input::ModelFailed(failed(step, attempt, failure)),
@@ -45,15 +57,9 @@ fn bounded(answer: ModelAnswer) -> Result<ModelAnswer, ModelFailure> {
     if calls <= TOOL_CALLS_MAX {
         return Ok(answer);
     }
-    Err(ModelFailure {
-        endpoint: answer.endpoint,
-        kind: ModelErrorKind::BadResponse,
-        message: format!(
-            "the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}"
-        ),
-        http_status: None,
-        retry_after_ms: None,
-    })
+    let message =
+        format!("the reply asks for {calls} tool calls at once, more than {TOOL_CALLS_MAX}");
+    Err(ModelFailure::new(answer.endpoint, ModelErrorKind::BadResponse, message))
 }
 
 struct Sink {
@@ -83,18 +89,20 @@ impl ModelSink for Sink {
 }
 
 fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> ModelReplied {
+    let is_cut = matches!(answer.finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+    let is_answer = answer.tool_calls.is_empty() && !is_cut;
+    let form = agent.output.answer.as_ref().filter(|_| is_answer);
+    let answer_problem = form.and_then(|form| answer::problem(form, &answer.content));
     let tool_calls = answer.tool_calls.into_iter().map(|call| {
-        let problem = validate::problem(agent, &call.name, &call.arguments);
-        // Some servers send nothing where `{}` is meant; it fits the schema, or is a problem.
-        let is_empty = call.arguments.trim().is_empty();
-        let arguments = if is_empty { "{}".to_string() } else { call.arguments };
+        let judged = validate::judge(agent, &call.name, call.arguments, is_cut);
         ToolCall {
             // The core numbers the calls.
             call_id: CallId { step, index: 0 },
             wire_id: call.id,
             name: call.name,
-            arguments: Text::from(arguments),
-            problem,
+            arguments: Text::from(judged.arguments),
+            repaired: judged.repaired,
+            problem: judged.problem,
         }
     });
     ModelReplied {
@@ -103,6 +111,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         tool_calls: tool_calls.collect(),
         content: Text::from(answer.content),
         reasoning: Text::from(answer.reasoning),
+        answer_problem,
         finish_reason: answer.finish_reason,
         usage: answer.usage,
         endpoint: answer.endpoint,
@@ -120,5 +129,7 @@ fn failed(step: u32, attempt: u32, failure: ModelFailure) -> ModelFailed {
         message: failure.message,
         http_status: failure.http_status,
         retry_after_ms: failure.retry_after_ms,
+        time_limit: failure.time_limit,
+        context: failure.context,
     }
 }

@@ -5,7 +5,8 @@
 //! waiting, it leaves, and the session is a row in the store again.
 //!
 //! Inputs are always served; work is carried out only while the owner holds one of the places in
-//! memory. An owner that finds none leaves too, and the scheduler comes back to the session.
+//! memory. An owner that finds none leaves too, and so does one whose calls no worker takes; the
+//! scheduler comes back to the session.
 //!
 //! Invariants: no `.await` stands between reading and changing the state, except the append itself.
 //! An owner that leaves a session with work to do tells the scheduler.
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use stepwell_core::pending::needs_owner;
 use stepwell_core::state::STATE_VERSION;
-use stepwell_core::{Input, SessionId, SessionState, pending};
+use stepwell_core::{Command, Input, SessionId, SessionState, pending};
 use stepwell_ports::{AppendError, Claim, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -26,6 +27,7 @@ use crate::engine::{Engine, append_of};
 use crate::error::EngineError;
 use crate::load::{CHECKPOINT_EVENTS, is_worth_caching, keep_checkpoint, load, refresh};
 use crate::mailbox::{Letter, Mailbox, Origin, Post, Reply};
+use crate::stall::Absent;
 use crate::task::pause;
 
 /// How often one batch is decided again after somebody else appended first.
@@ -58,12 +60,14 @@ pub(crate) enum Start {
 }
 
 /// How an owner leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Departure {
     /// The session waits for an input or for a timer that the store knows.
     Parked,
     /// There is work, and no place in memory.
     NoRoom,
+    /// There is work, and nobody who could do it.
+    NoWorker(Absent),
     /// Something is not as it should be, or not known: somebody has to look at the session later.
     InDoubt,
     /// The session is not to be worked on: it does not exist, or its log is bad.
@@ -103,9 +107,10 @@ impl Drop for Leave {
         let unread = self.mailbox.close();
         self.engine.forget(self.session_id, &self.mailbox);
         let planner = &self.engine.inner.planner;
-        match self.departure {
+        match std::mem::replace(&mut self.departure, Departure::Gone) {
             Departure::Parked | Departure::Gone => {}
             Departure::NoRoom => planner.wait_for_room(self.session_id),
+            Departure::NoWorker(absent) => planner.wait_for_worker(self.session_id, absent),
             Departure::InDoubt => planner.look_later(self.session_id),
         }
         planner.owner_left();
@@ -232,10 +237,28 @@ impl Owner {
             if self.is_in_doubt { Departure::InDoubt } else { Departure::Parked }
         } else if self.place.is_none() {
             Departure::NoRoom
+        } else if self.effects.are_stalled() {
+            self.cache().await;
+            if self.is_in_doubt { Departure::InDoubt } else { Departure::NoWorker(self.absent()) }
         } else {
             return Ok(());
         };
         if self.mailbox.close_if_empty() { Err(departure) } else { Ok(()) }
+    }
+
+    /// What the session waits for once it is out of memory.
+    fn absent(&self) -> Absent {
+        let tool_of = |command: Command| match command {
+            Command::RunTool { call_id, .. } => {
+                self.state.calls.get(&call_id).map(|call| call.tool.clone())
+            }
+            Command::AskModel { .. }
+            | Command::FollowTool { .. }
+            | Command::StopTool { .. }
+            | Command::WaitUntil { .. } => None,
+        };
+        let tools = pending(&self.state).into_iter().filter_map(tool_of).collect();
+        Absent { tools, due_at: self.state.next_due() }
     }
 
     async fn next_timer(&self) {
@@ -345,10 +368,14 @@ impl Owner {
 
     /// The outcome is unknown: tell everyone so, and look what the store has.
     async fn append_failed(&mut self, drafted: Draft, error: &StoreError) -> Result<(), Departure> {
-        tracing::warn!(session = %self.session_id, %error, "append failed");
+        let reason = error.to_string();
+        // Once for each reason, not for each try.
+        if self.mailbox.blocked().as_ref() != Some(&reason) {
+            tracing::warn!(session = %self.session_id, %error, "append failed, tried again");
+        }
         self.is_in_doubt = true;
         self.owes |= drafted.letters.iter().any(|letter| letter.origin.is_owed());
-        self.mailbox.set_blocked(Some(error.to_string()));
+        self.mailbox.set_blocked(Some(reason));
         drafted.refuse(|| EngineError::Store(error.clone()));
         self.reread().await?;
         if !self.owes {

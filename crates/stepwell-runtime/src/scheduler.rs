@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
+use crate::stall::{Absent, Stalled};
 
 /// Sessions that are taken over in one write.
 const BATCH: usize = 256;
@@ -44,6 +45,8 @@ struct Plans {
     next: Option<TimestampMs>,
     /// Sessions with work to do that wait for a place in memory.
     waiting: VecDeque<SessionId>,
+    /// Sessions with work to do that nobody could do.
+    stalled: Stalled,
     /// Sessions that somebody has to look at, and when.
     later: BTreeSet<(Instant, SessionId)>,
     /// Due sessions are left in the store, because there was no room or they were too many at once.
@@ -69,6 +72,12 @@ impl Planner {
     /// A session has work to do and no place in memory.
     pub(crate) fn wait_for_room(&self, session_id: SessionId) {
         self.plans().waiting.push_back(session_id);
+        self.changed.notify_one();
+    }
+
+    /// A session has work to do that nobody can do now.
+    pub(crate) fn wait_for_worker(&self, session_id: SessionId, absent: Absent) {
+        self.plans().stalled.insert(session_id, absent);
         self.changed.notify_one();
     }
 
@@ -125,11 +134,13 @@ pub(crate) async fn run(engine: &Engine, shutdown: &CancellationToken) {
     let mut neighbours = Neighbours::default();
     while !shutdown.is_cancelled() {
         let now = Instant::now();
+        let seen = inner.ports.tools.changes();
         let turn = async {
             let is_beat = now >= beat_at;
             if is_beat {
                 beat(engine).await;
             }
+            recall(engine);
             revisit(engine, now);
             if is_beat || look_at.is_some_and(|it| now >= it) || is_due(engine) {
                 look(engine, &mut neighbours).await
@@ -145,15 +156,17 @@ pub(crate) async fn run(engine: &Engine, shutdown: &CancellationToken) {
         if now >= beat_at {
             beat_at = now + beat_every;
         }
-        let (due_at, later) = {
+        let (due_at, later, has_stalled) = {
             let plans = inner.planner.plans();
-            (plans.next, plans.later.first().map(|(at, _)| *at))
+            let due_at = [plans.next, plans.stalled.next_due()].into_iter().flatten().min();
+            (due_at, plans.later.first().map(|(at, _)| *at), !plans.stalled.is_empty())
         };
         let wake_at = [Some(beat_at), look_at, later].into_iter().flatten().min();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             () = inner.planner.changed.notified() => {}
+            () = inner.ports.tools.changed_since(seen), if has_stalled => {}
             () = wait_until(engine, due_at) => {}
             () = tokio::time::sleep_until(wake_at.unwrap_or(beat_at)) => {}
         }
@@ -181,6 +194,15 @@ fn is_due(engine: &Engine) -> bool {
     let now = engine.inner.ports.clock.now();
     let plans = engine.inner.planner.plans();
     plans.next.is_some_and(|it| it <= now) || (plans.has_backlog && plans.has_moved)
+}
+
+/// Lets sessions that waited for a worker wait for a place, once there is one.
+fn recall(engine: &Engine) {
+    let Engine { inner } = engine;
+    let now = inner.ports.clock.now();
+    let mut plans = inner.planner.plans();
+    let Plans { stalled, waiting, .. } = &mut *plans;
+    waiting.extend(stalled.take(now, |tool| inner.ports.tools.offers(tool)));
 }
 
 /// Gives places to sessions that wait for one, and owners to those that were left in doubt.

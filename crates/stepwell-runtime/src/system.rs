@@ -1,5 +1,6 @@
 //! The real clock and real randomness, for composition roots.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -52,4 +53,16 @@ pub fn random_bytes() -> [u8; 16] {
     #[expect(clippy::expect_used, reason = "a system without randomness cannot name sessions")]
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
+}
+
+/// The process's async runtime, as engines want it: a thread a core, less the core of the store's
+/// writer, which is on the way of every step. With a thread on that core as well, the two take turns
+/// there, and each commit wakes a second thread for nothing.
+///
+/// # Errors
+/// When the operating system gives no threads.
+pub fn async_runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = cores.saturating_sub(1).max(1);
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }

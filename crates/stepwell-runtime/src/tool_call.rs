@@ -17,7 +17,8 @@ use crate::engine::{Engine, Submitted};
 use crate::error::EngineError;
 use crate::handover::{Outcome, PendingReceipt};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
-use crate::mailbox::Origin;
+use crate::mailbox::{Mailbox, Origin};
+use crate::stall::Stall;
 use crate::task::pause;
 
 /// First and longest rest after a call that never began, from its second attempt on.
@@ -25,14 +26,22 @@ const REFUSED: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 
 /// Waits for a place on a worker, tells the session first when the tool must not run twice, runs it
 /// and says how it ended.
-pub(crate) async fn run(outlet: Outlet, request: ToolRequest) -> Ended {
+pub(crate) async fn run(
+    outlet: Outlet,
+    request: ToolRequest,
+    stall: Stall,
+    mailbox: Arc<Mailbox>,
+) -> Ended {
     let engine = &outlet.engine.inner;
+    let tools = &engine.ports.tools;
     let slot = tokio::select! {
         biased;
         () = outlet.cancel.cancelled() => return Ended::Without,
         () = engine.draining.cancelled() => return Ended::Without,
-        slot = engine.ports.tools.reserve(&request) => slot,
+        slot = tools.reserve(&request) => slot,
+        never = stall.watch(&**tools, &request.tool.name, &mailbox) => match never {},
     };
+    stall.end();
     // Its owner left in the moment in which the place was found.
     if outlet.cancel.is_cancelled() {
         return Ended::Without;

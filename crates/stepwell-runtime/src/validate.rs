@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jsonschema::Validator;
+use stepwell_core::arguments::{self, Arguments, ArgumentsProblem};
+use stepwell_core::event::Repaired;
 use stepwell_core::json::read_strict;
 use stepwell_core::text::shorten;
-use stepwell_core::{Agent, JsonText, ToolSpec};
+use stepwell_core::{Agent, JsonText, Text, ToolSpec};
 
 /// Compiled schemas that are kept. When there are more, all are dropped and compiled again.
 const COMPILED_MAX: usize = 1_024;
@@ -30,30 +32,23 @@ pub fn schema(text: &str) -> Result<(), String> {
     compiled(text).map(|_| ())
 }
 
-/// Checks arguments for `tool`: one JSON object that fits its schema. Kept byte for byte; an empty
-/// text means `{}`.
+/// Checks arguments that a person wrote for `tool`: one JSON object that fits its schema. Kept byte
+/// for byte; an empty text means `{}`.
 ///
 /// # Errors
-/// What is wrong and where, in words for the model.
+/// What is wrong and where, in words.
 pub fn arguments(tool: &ToolSpec, text: &str) -> Result<JsonText, String> {
-    let text = or_empty_object(text);
-    check_arguments(tool, text)?;
-    JsonText::parse(text).map_err(|problem| problem.to_string())
+    let read = arguments::read_strictly(text).map_err(|problem| quoting(&problem, text))?;
+    check(tool.parameters.as_str(), &read.value)?;
+    JsonText::parse(&read.text).map_err(|problem| problem.to_string())
 }
 
-fn or_empty_object(text: &str) -> &str {
-    if text.trim().is_empty() { "{}" } else { text }
+fn quoting(problem: &ArgumentsProblem, text: &str) -> String {
+    format!("{problem}; the arguments were: {}", quote(text))
 }
 
-fn check_arguments(tool: &ToolSpec, text: &str) -> Result<(), String> {
-    let quoted = |problem: String| {
-        format!("{problem}; the arguments were: {}", shorten(text, QUOTE_BYTES_MAX))
-    };
-    let value = read_strict(text.trim()).map_err(|problem| quoted(problem.to_string()))?;
-    if !value.is_object() {
-        return Err(quoted("the arguments must be one JSON object".to_string()));
-    }
-    check(tool.parameters.as_str(), &value)
+fn quote(text: &str) -> String {
+    shorten(text, QUOTE_BYTES_MAX)
 }
 
 /// Checks a result that a person vouches for, when the tool declares what results look like.
@@ -66,15 +61,59 @@ pub fn output(tool: &ToolSpec, text: &str) -> Result<(), String> {
     check(schema.as_str(), &value)
 }
 
-/// What is wrong with a call as the model wrote it; `None` when it can run. Calls of tools that the
-/// agent lacks are judged by the core.
+/// The verdict on a call of the model.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// The arguments that count.
+    pub(crate) arguments: String,
+    /// What they were, when they were repaired.
+    pub(crate) repaired: Option<Repaired>,
+    /// What is wrong with them; `None` when the call can run.
+    pub(crate) problem: Option<String>,
+}
+
+/// Judges a call as the model wrote it: strictly first, then with the repairs that are certain. What a
+/// repair makes must fit the tool's schema like everything else. Calls of tools that the agent lacks
+/// are judged by the core.
+pub(crate) fn judge(agent: &Agent, tool: &str, raw: String, is_cut: bool) -> Judged {
+    let Some(tool) = agent.tool(tool) else {
+        return Judged { arguments: raw, repaired: None, problem: None };
+    };
+    let read = arguments::read(&raw, is_cut).map_err(|problem| quoting(&problem, &raw));
+    let fits = read.and_then(|read| match check(tool.parameters.as_str(), &read.value) {
+        Ok(()) => Ok(read),
+        Err(problem) if read.repairs.is_empty() => Err(problem),
+        Err(problem) => Err(format!("{problem}; the arguments were: {}", quote(&raw))),
+    });
+    match fits {
+        Ok(Arguments { text, repairs, .. }) if repairs.is_empty() => {
+            Judged { arguments: text, repaired: None, problem: None }
+        }
+        Ok(Arguments { text, repairs, .. }) => {
+            let repaired = Repaired { raw: Text::from(raw), repairs };
+            Judged { arguments: text, repaired: Some(repaired), problem: None }
+        }
+        Err(problem) => {
+            let problem = format!("the arguments of `{}` cannot be used: {problem}", tool.name);
+            Judged { arguments: or_empty_object(raw), repaired: None, problem: Some(problem) }
+        }
+    }
+}
+
+/// Some servers send nothing where `{}` is meant; it fits the schema, or is a problem.
+fn or_empty_object(raw: String) -> String {
+    if raw.trim().is_empty() { "{}".to_string() } else { raw }
+}
+
+/// What is wrong with a call that a person wrote in the model's place; `None` when it can run.
 pub(crate) fn problem(agent: &Agent, tool: &str, text: &str) -> Option<String> {
     let tool = agent.tool(tool)?;
-    let problem = check_arguments(tool, or_empty_object(text)).err()?;
+    let problem = arguments(tool, text).err()?;
     Some(format!("the arguments of `{}` cannot be used: {problem}", tool.name))
 }
 
-fn check(schema: &str, value: &serde_json::Value) -> Result<(), String> {
+/// Checks a value against a JSON Schema.
+pub(crate) fn check(schema: &str, value: &serde_json::Value) -> Result<(), String> {
     let validator = compiled(schema)?;
     let mut problems = validator.iter_errors(value).map(|error| {
         let place = error.instance_path().to_string();
@@ -105,6 +144,9 @@ fn compiled(schema: &str) -> Result<Arc<Validator>, String> {
     all.insert(schema.to_string(), validator.clone());
     Ok(validator)
 }
+
+#[cfg(test)]
+mod cases;
 
 #[cfg(test)]
 mod tests {

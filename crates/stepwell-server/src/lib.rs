@@ -31,4 +31,5 @@ pub use find::PREFIX_CHARS_MIN;
 pub use import::IMPORT_BYTES_MAX_DEFAULT;
 pub use server::{
     PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, ShownFile, serve,
+    serve_within,
 };

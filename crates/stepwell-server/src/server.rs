@@ -1,5 +1,6 @@
 //! The server: gRPC and HTTP on one port, put together.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::middleware;
 use axum::response::Response;
+use futures_util::StreamExt as _;
+use stepwell_core::account::Price;
 use stepwell_proto::v1;
 use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
@@ -17,6 +20,7 @@ use stepwell_proto::v1::session_service_server::SessionServiceServer;
 use stepwell_proto::v1::store_service_server::StoreServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
+use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::io::ReaderStream;
@@ -95,6 +99,8 @@ pub struct ServerOptions {
     pub spool: PathBuf,
     /// Largest file of an import, in bytes, packed or unpacked.
     pub import_bytes_max: u64,
+    /// What tokens cost, by the model's name.
+    pub prices: BTreeMap<String, Price>,
 }
 
 impl Default for ServerOptions {
@@ -107,6 +113,7 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(5),
             spool: std::env::temp_dir(),
             import_bytes_max: IMPORT_BYTES_MAX_DEFAULT,
+            prices: BTreeMap::new(),
         }
     }
 }
@@ -155,32 +162,21 @@ pub enum ServeError {
 /// [`ServeError`].
 pub async fn serve(
     listener: TcpListener,
-    services: Services,
+    mut services: Services,
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let (slow_reader, drain) = (options.slow_reader, options.drain);
     let gate = http::Gate::new(&options.allowed_hosts);
-    let watches = Tasks::new();
-    let api = Arc::new(Api {
-        engine: services.engine,
-        gateway: services.gateway.clone(),
-        model_defaults: services.model_defaults,
-        options,
-        spans: SpanCache::default(),
-        watches: watches.clone(),
-        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
-        walks: Semaphore::new(WALKS_MAX),
-        shutdown: shutdown.clone(),
-        backups: OneAtATime::default(),
-        views: Views::default(),
-    });
+    let (gateway, shown) = (services.gateway.clone(), services.shown.take());
+    let api = api_of(services, options, &shutdown);
+    let watches = api.watches.clone();
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICE_NAMES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
     let mut router = routes(&api)?.add_service(health_service).into_axum_router();
-    if let Some(ShownFile { file, name, opened }) = services.shown {
+    if let Some(ShownFile { file, name, opened }) = shown {
         let body = Body::from_stream(ReaderStream::new(file));
         let address = view::open(&api, body, name).await.map_err(ServeError::NotShown)?;
         // Whoever does not wait for it does not want to know.
@@ -206,7 +202,7 @@ pub async fn serve(
         .serve_with_incoming_shutdown(connections, shutdown.clone().cancelled_owned());
     let deadline = async {
         shutdown.cancelled().await;
-        services.gateway.close();
+        gateway.close();
         for service in SERVICE_NAMES {
             health.set_service_status(service, ServingStatus::NotServing).await;
         }
@@ -219,6 +215,48 @@ pub async fn serve(
     kill.cancel();
     watches.finish(Duration::ZERO).await;
     Ok(())
+}
+
+/// Serves one connection inside this process, which nobody else can reach, until `shutdown`
+/// comes. Nothing runs: the engine is only asked.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve_within(
+    connection: DuplexStream,
+    services: Services,
+    options: ServerOptions,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let api = api_of(services, options, &shutdown);
+    let watches = api.watches.clone();
+    let router = routes(&api)?.into_axum_router().layer(middleware::map_response(in_words));
+    // After it comes none, and the transport must not end for that.
+    let connections = futures_util::stream::iter([Ok::<_, std::io::Error>(connection)])
+        .chain(futures_util::stream::pending());
+    let mut transport = tonic::transport::Server::builder();
+    let served = transport
+        .add_routes(Routes::from(router))
+        .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())
+        .await;
+    watches.finish(Duration::ZERO).await;
+    Ok(served?)
+}
+
+fn api_of(services: Services, options: ServerOptions, shutdown: &CancellationToken) -> Arc<Api> {
+    Arc::new(Api {
+        engine: services.engine,
+        gateway: services.gateway,
+        model_defaults: services.model_defaults,
+        options,
+        spans: SpanCache::default(),
+        watches: Tasks::new(),
+        imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+        walks: Semaphore::new(WALKS_MAX),
+        shutdown: shutdown.clone(),
+        backups: OneAtATime::default(),
+        views: Views::default(),
+    })
 }
 
 /// Adds the services that a page needs.

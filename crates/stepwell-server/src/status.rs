@@ -78,7 +78,7 @@ fn rejected(session_id: SessionId, reject: &Reject) -> Status {
             )))
         }
         Reject::NoQuestion { .. } => Status::failed_precondition(with(
-            ": leave answers_call_id out to send a plain message".into(),
+            ": leave the call out to send a plain message, or name an open question".into(),
         )),
         Reject::AlreadyExists
         | Reject::NotAsked { .. }

@@ -3,6 +3,7 @@
 use stepwell_core::agent::{
     ApprovalRule, Limits, ModelSpec, ModelTimeouts, RetryPolicy, Verdict as Rule,
 };
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
 
 use crate::dice::Dice;
@@ -51,6 +52,8 @@ pub fn agent() -> Agent {
         model: ModelSpec {
             name: "sim-1".to_string(),
             base_url: crate::model::ENDPOINT.to_string(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts { total_ms: 60_000, ..ModelTimeouts::default() },
@@ -69,6 +72,7 @@ pub fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy { attempts_max: 12, base_ms: 500, cap_ms: 8_000 },
+        output: OutputPolicy::default(),
     }
 }
 

@@ -32,6 +32,8 @@ async fn on_sigterm_a_running_tool_ends_and_is_recorded_and_the_exit_code_is_0()
     stage.server.signal(Signal::SIGTERM)?;
     let status = stage.server.wait(SOON).await?;
     ensure!(status.code() == Some(0), "{status}");
+    let log = stage.server.log_text();
+    ensure!(!log.contains("WARN"), "a stop in order is nothing to warn of: {log}");
     let kinds = look(stage.server.data())?.kinds(&session_id)?;
     let finished = kinds.iter().filter(|it| *it == "tool_finished").count();
     ensure!(finished == 1, "{kinds:?}");

@@ -19,6 +19,9 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/labels/*/value",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
+            "/agent/model/fallbacks/*/base_url",
+            "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
         ],
@@ -29,6 +32,8 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/content",
             "/reasoning",
             "/tool_calls/*/arguments",
+            "/tool_calls/*/repaired/raw",
+            "/answer_problem",
             "/tool_calls/*/problem",
             "/endpoint",
         ],
@@ -49,6 +54,9 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/title",
             "/agent/instructions",
             "/agent/model/base_url",
+            "/agent/model/replicas/*",
+            "/agent/model/fallbacks/*/base_url",
+            "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
             "/edits/*/tool_result/output",
@@ -132,9 +140,15 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
     for (i, call) in it.tool_calls.iter_mut().enumerate() {
         let arguments = format!("{at}/tool_calls/{i}/arguments");
         visit(&arguments, Field::Arguments(&mut call.arguments));
+        if let Some(repaired) = &mut call.repaired {
+            visit(&format!("{at}/tool_calls/{i}/repaired/raw"), Field::Text(&mut repaired.raw));
+        }
         if let Some(problem) = &mut call.problem {
             visit(&format!("{at}/tool_calls/{i}/problem"), Field::Plain(problem));
         }
+    }
+    if let Some(problem) = &mut it.answer_problem {
+        visit(&format!("{at}/answer_problem"), Field::Plain(problem));
     }
     visit(&format!("{at}/endpoint"), Field::Plain(&mut it.endpoint));
 }
@@ -163,11 +177,27 @@ fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
 
 fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
     visit("/agent/instructions", Field::Plain(&mut agent.instructions));
-    visit("/agent/model/base_url", Field::Plain(&mut agent.model.base_url));
+    addresses("/agent/model", &mut agent.model.base_url, &mut agent.model.replicas, visit);
+    for (i, model) in agent.model.fallbacks.iter_mut().enumerate() {
+        let at = format!("/agent/model/fallbacks/{i}");
+        addresses(&at, &mut model.base_url, &mut model.replicas, visit);
+    }
     visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
     for (i, tool) in agent.tools.iter_mut().enumerate() {
         let at = format!("/agent/tools/{i}/description");
         visit(&at, Field::Plain(&mut tool.description));
+    }
+}
+
+fn addresses(
+    at: &str,
+    base_url: &mut String,
+    replicas: &mut [String],
+    visit: &mut dyn FnMut(&str, Field<'_>),
+) {
+    visit(&format!("{at}/base_url"), Field::Plain(base_url));
+    for (i, url) in replicas.iter_mut().enumerate() {
+        visit(&format!("{at}/replicas/{i}"), Field::Plain(url));
     }
 }
 

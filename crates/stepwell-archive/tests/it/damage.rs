@@ -3,6 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use stepwell_archive::{ArchiveError, Form};
+use stepwell_core::codec::EVENT_SCHEMA;
 
 use crate::world::{header, read, resealed, session, write};
 
@@ -62,11 +63,12 @@ fn an_event_of_a_newer_release_says_so() {
         // The chain covers type and schema, so a newer event has to be written with its own hash.
         assert!(matches!(error, ArchiveError::Changed { .. }), "{error}");
     };
-    newer("\"schema\":1", "\"schema\":2");
+    let schema = |number: u16| format!("\"schema\":{number}");
+    newer(&schema(EVENT_SCHEMA), &schema(EVENT_SCHEMA + 1));
     newer("message_received", "message_rewritten");
 
     let mut events = session();
-    events[4].0.schema = 2;
+    events[4].0.schema = EVENT_SCHEMA + 1;
     let error = error_of(&write(Form::Packed, &header(), &events)).to_string();
     assert!(error.contains("line 9 (event 5)") && error.contains("newer release"), "{error}");
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::SessionArg;
-use super::parse::address;
+use super::parse::{address, label};
 use crate::complete;
 
 /// Arguments of `export`.
@@ -17,11 +16,14 @@ Examples:
   stepwell export 01KYS8
   stepwell export 01KYS8 --fixture -o tests/moves-a-box.stepwell.jsonl
   stepwell export 01KYS8 --redact rules.toml -o - | ssh desk 'cat > failed.stepwell'
+  stepwell export 01KYS8 01KZ3F --otlp http://127.0.0.1:4318
 
-docs/export-format.md describes the file and the rules of --redact.")]
+docs/export-format.md describes the file and the rules of --redact. As a trace the same session always
+has the same ids.")]
 pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub(crate) session: SessionArg,
+    /// Ids of the sessions; their beginnings are enough
+    #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) ids: Vec<String>,
     /// Where to; `-` is stdout. A name that ends with .jsonl makes plain JSON lines, any other zstd
     #[arg(long, short = 'o', value_name = "FILE", help = "File to write, `-` for stdout [default: ID.stepwell]", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
@@ -31,6 +33,15 @@ pub(crate) struct ExportArgs {
     /// Take secrets and chosen fields out, by the rules of this file
     #[arg(long, value_name = "RULES", value_hint = ValueHint::FilePath)]
     pub(crate) redact: Option<PathBuf>,
+    /// Write OpenTelemetry traces instead: to a file, `-` for stdout, or to a collector by its address
+    #[arg(long, value_name = "FILE|URL", conflicts_with_all = ["output", "fixture", "redact"], value_hint = ValueHint::FilePath)]
+    pub(crate) otlp: Option<String>,
+    /// A header for the collector, for example a key; may be given more than once
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = label, requires = "otlp")]
+    pub(crate) headers: Vec<(String, String)>,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Arguments of `import`.
@@ -67,6 +78,9 @@ pub(crate) struct AnchorArgs {
     /// File to write, `-` for stdout
     #[arg(long, short = 'o', value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Arguments of `verify`.

@@ -5,14 +5,14 @@ use clap::builder::PossibleValuesParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use super::parse::{label, status_names};
-use super::{Actor, AgainstArgs, SessionArg};
+use super::{Actor, AgainstArgs, RecordedArg, SessionArg};
 use crate::complete;
 
 /// Arguments of `show`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// As it was right after this event
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
@@ -31,7 +31,7 @@ Examples:
   stepwell prompt 01J --diff 3 4")]
 pub(crate) struct PromptArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// The step whose request is wanted; the last one when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) step: Option<u32>,
@@ -47,7 +47,8 @@ Feeds the recorded inputs through the rules of this release and compares every d
 asked, run or written. Exit code 0: the same; 3: diverged, with the first event and both sides.
 
 With --against the recorded task is run anew with another agent, in this process: the model is asked,
-tools give what they gave then. Exit code 0: every run came to an end; 1: one did not.
+tools give what they gave then. Exit code 0: every run came to an end; 3: one failed, was cancelled or
+reached a limit where the recorded one had completed; 1: one did not come to an end.
 Neither the server nor the recorded session is written to.
 
 Examples:
@@ -146,10 +147,10 @@ pub(crate) struct ForkArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DiffArgs {
-    /// The first session
+    /// The first session, by id or as an exported file
     #[arg(value_name = "A", add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) a: String,
-    /// The second session
+    /// The second session, by id or as an exported file
     #[arg(value_name = "B", add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) b: String,
     /// Texts whole, not shortened

@@ -128,8 +128,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Draw a session as a tree of spans
     Tree(TreeArgs),
-    /// Write sessions as OpenTelemetry traces, to a file or a collector
-    Otlp(OtlpArgs),
+    /// Show what a session cost step by step, or what all cost by agent and model
+    Usage(UsageArgs),
     /// Print the exact request to the model of a step
     Prompt(PromptArgs),
     /// Check that today's rules come to the recorded decisions, or run them against another agent
@@ -157,14 +157,14 @@ pub(crate) enum Command {
     /// Let a paused session do exactly one thing, and hold it again
     Step(ResumeArgs),
     /// Say why a session is where it is, and what would move it
-    Explain(SessionArg),
+    Explain(RecordedArg),
     /// Delete sessions for good
     Delete(DeleteArgs),
     /// Delete the sessions that ended long ago
     Prune(PruneArgs),
     /// Save a copy of a running server's store
     Backup(BackupArgs),
-    /// Write a session into a file
+    /// Write sessions into files, or as OpenTelemetry traces to a collector
     Export(ExportArgs),
     /// Bring exported sessions into the server
     Import(ImportArgs),
@@ -225,7 +225,7 @@ mod tests {
             "stepwell replay --all",
             "stepwell replay --all --status failed --agent a --label k=v --limit 3",
             "stepwell replay 01J x.stepwell --against a.toml --diff --timeout 5m --jobs 2",
-            "stepwell replay 01J --against a.toml --tools live --workspaces w",
+            "stepwell replay 01J --against a.toml --tools live --workspaces w --price 1/0.1/2",
             "stepwell fork 01J --at 9 --result 3.1=ok --message m --model m --dry-run",
             "stepwell diff 01J 01K --whole",
             "stepwell events 01J --after 3 --whole",
@@ -233,8 +233,8 @@ mod tests {
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
             "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
-            "stepwell otlp 01J 01K -o traces.jsonl",
-            "stepwell otlp 01J --endpoint http://h:4318 --header Authorization=x",
+            "stepwell usage 01J",
+            "stepwell usage --agent a --label k=v --limit 9",
             "stepwell approvals",
             "stepwell approvals 01J --status approved --status denied",
             "stepwell approve 01J.17 --arguments {} --by ada --yes",
@@ -267,8 +267,11 @@ mod tests {
             "stepwell doctor --model http://h/v1",
             "stepwell completions bash",
             "stepwell export 01J -o - --fixture --redact r.toml",
+            "stepwell export 01J 01K --force",
+            "stepwell export 01J 01K --otlp traces.jsonl --force",
+            "stepwell export 01J --otlp http://h:4318 --header Authorization=x",
             "stepwell import a.stepwell b.stepwell -",
-            "stepwell anchor -o a.jsonl 01J 01K",
+            "stepwell anchor -o a.jsonl 01J 01K --force",
             "stepwell anchor",
             "stepwell verify a.stepwell --anchor a.jsonl",
             "stepwell verify --anchor a.jsonl",
@@ -292,9 +295,10 @@ mod tests {
             ("stepwell serve --listen 7171", ErrorKind::ValueValidation),
             ("stepwell tree 01J --depth 8", ErrorKind::ValueValidation),
             ("stepwell tree 01J --at 0", ErrorKind::ValueValidation),
-            ("stepwell otlp", ErrorKind::MissingRequiredArgument),
-            ("stepwell otlp 01J -o x --endpoint http://h", ErrorKind::ArgumentConflict),
-            ("stepwell otlp 01J --header k=v", ErrorKind::MissingRequiredArgument),
+            ("stepwell export", ErrorKind::MissingRequiredArgument),
+            ("stepwell export 01J -o x --otlp http://h", ErrorKind::ArgumentConflict),
+            ("stepwell export 01J --redact x --otlp http://h", ErrorKind::ArgumentConflict),
+            ("stepwell export 01J --header k=v", ErrorKind::MissingRequiredArgument),
             ("stepwell ls --all --limit 3", ErrorKind::ArgumentConflict),
             ("stepwell delete", ErrorKind::MissingRequiredArgument),
             ("stepwell prune", ErrorKind::MissingRequiredArgument),

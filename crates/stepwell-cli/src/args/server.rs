@@ -48,6 +48,15 @@ pub(crate) struct ServeArgs {
         help = "Model server for agents that name none, for example http://127.0.0.1:8000/v1"
     )]
     pub(crate) model_url: Option<String>,
+    /// A further server of the same model; repeat it, or separate several with commas
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "STEPWELL_MODEL_REPLICAS",
+        value_delimiter = ',',
+        requires = "model_url"
+    )]
+    pub(crate) model_replica: Vec<String>,
     /// Model for agents that name none
     #[arg(long, value_name = "NAME", env = "STEPWELL_MODEL")]
     pub(crate) model: Option<String>,

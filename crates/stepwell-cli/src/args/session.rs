@@ -1,7 +1,5 @@
 //! Arguments of the commands about sessions.
 
-use std::path::PathBuf;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
@@ -27,6 +25,14 @@ pub(crate) struct Actor {
 pub(crate) struct SessionArg {
     /// Id of the session; its beginning is enough
     #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) id: String,
+}
+
+/// One session that is only read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RecordedArg {
+    /// Id of the session, its beginning is enough; or an exported file, which needs no server
+    #[arg(value_name = "ID|FILE", add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) id: String,
 }
 
@@ -107,7 +113,7 @@ pub(crate) struct LsArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// Only events after this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(crate) after: u64,
@@ -120,7 +126,7 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// Go on with what happens next, with live tokens and output, until the session is over
     #[arg(long, short = 'f')]
     pub(crate) follow: bool,
@@ -139,7 +145,7 @@ pub(crate) struct TailArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArg,
+    pub(crate) session: RecordedArg,
     /// The tree as it stood after this event; what was open then is open
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
@@ -154,27 +160,21 @@ pub(crate) struct TreeArgs {
     pub(crate) limit: Option<u32>,
 }
 
-/// Arguments of `otlp`.
+/// Arguments of `usage`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Examples:
-  stepwell otlp 01KYS8 -o traces.jsonl
-  stepwell otlp 01KYS8 01KZ3F --endpoint http://127.0.0.1:4318
-
-The same session always gives the same trace id and span ids.")]
-pub(crate) struct OtlpArgs {
-    /// Ids of the sessions; their beginnings are enough
-    #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(complete::sessions))]
-    pub(crate) ids: Vec<String>,
-    /// File to write, one request a line; stdout when neither this nor --endpoint is given
-    #[arg(long, short = 'o', value_name = "FILE", conflicts_with = "endpoint")]
-    pub(crate) output: Option<PathBuf>,
-    /// OTLP/HTTP address of a collector; `/v1/traces` is added when it has no path
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint: Option<String>,
-    /// A header for the collector, for example a key; may be given more than once
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = label, requires = "endpoint")]
-    pub(crate) headers: Vec<(String, String)>,
+pub(crate) struct UsageArgs {
+    /// Id of one session; its beginning is enough
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) id: Option<String>,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME", conflicts_with = "id", add = ArgValueCompleter::new(complete::agents))]
+    pub(crate) agent: Option<String>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, conflicts_with = "id")]
+    pub(crate) labels: Vec<(String, String)>,
+    /// At most so many sessions, the newest
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "id")]
+    pub(crate) limit: u32,
 }
 
 /// Arguments of `send`.

@@ -77,6 +77,9 @@ async fn put(context: &Context, file: &Path) -> anyhow::Result<Exit> {
     } else {
         let name = view::visible::brief(&agent.name);
         out.line(&format!("{}  version {}", out.paint.strong(name), agent.version))?;
+        for note in &response.notes {
+            out.faint_remark(&view::visible::brief(note));
+        }
     }
     Ok(Exit::Ok)
 }
@@ -109,6 +112,9 @@ async fn check(context: &Context, file: &Path) -> anyhow::Result<Exit> {
     }
     let tools = view::when::counted(agent.tools.len(), "tool");
     out.line(&format!("{}: {} is a good definition, {tools}", file.display(), agent.name))?;
+    for note in agent_file::notes(&agent) {
+        out.faint_remark(&note);
+    }
     if source == Source::Builtin {
         out.faint_remark(&format!(
             "no server answers at {}: only the built-in tools are known",
@@ -133,6 +139,7 @@ fn check_text(
     let defaults = ModelDefaults {
         name: Some("model".to_owned()),
         base_url: Some("http://127.0.0.1:8000/v1".to_owned()),
+        replicas: Vec::new(),
         api_key_env: None,
     };
     agent_file::read(definition, catalogue, &defaults)

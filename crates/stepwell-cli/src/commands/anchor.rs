@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, args: AnchorArgs) -> anyhow::Result<E
     let client = context.client().await?;
     let mut anchors = Anchors {
         client: &client,
-        target: Target::open(&args.output, true)?,
+        target: Target::open(&args.output, true, args.force)?,
         spinner: Spinner::new(context.out),
         seen: HashSet::new(),
         out: context.out,

@@ -285,6 +285,7 @@ async fn decide(
     client: &Client,
     request: DecideApprovalRequest,
 ) -> anyhow::Result<Exit> {
+    let decision = request.decision();
     let response = answer(client, client.approvals().decide_approval(request)).await?;
     let approval = expected(response.approval.as_ref(), "approval")?;
     let out = context.out;
@@ -296,7 +297,7 @@ async fn decide(
     out.line(&format!(
         "{}  {}{unchanged}",
         out.paint.strong(view::visible::brief(&approval.approval_id)),
-        view::visible::brief(&approval.status)
+        in_words(decision, approval)
     ))?;
     if let Some(session) = &response.session {
         out.line(&view::session::line(session, out.paint))?;
@@ -304,9 +305,45 @@ async fn decide(
     Ok(Exit::Ok)
 }
 
+/// What was decided, and what follows from it.
+fn in_words(decision: ApprovalDecision, approval: &Approval) -> String {
+    let call = view::visible::brief(&format!("{} (call {})", approval.tool, approval.call_id));
+    match decision {
+        ApprovalDecision::Unspecified => view::visible::brief(&approval.status),
+        ApprovalDecision::Approve => format!("approved: {call} may run"),
+        ApprovalDecision::ApproveForSession => {
+            let tool = view::visible::brief(&approval.tool);
+            format!("approved: {call} may run, and later calls of {tool} in this session")
+        }
+        ApprovalDecision::Deny => format!("denied: {call} does not run, the model is told why"),
+        ApprovalDecision::Happened => {
+            format!("it happened: {call} does not run again, the model is shown its result")
+        }
+        ApprovalDecision::DidNotHappen => format!("it did not happen: {call} runs now"),
+        ApprovalDecision::Failed => {
+            format!("it counts as failed: {call} does not run again, the model is told")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decision_is_told_with_what_follows() {
+        let asked = Approval { call_id: "3.1".into(), ..approval("what_happened") };
+        for (decision, words) in [
+            (ApprovalDecision::Approve, "approved: shell (call 3.1) may run"),
+            (ApprovalDecision::DidNotHappen, "it did not happen: shell (call 3.1) runs now"),
+            (
+                ApprovalDecision::Happened,
+                "it happened: shell (call 3.1) does not run again, the model is shown its result",
+            ),
+        ] {
+            assert_eq!(in_words(decision, &asked), words);
+        }
+    }
 
     fn approval(question: &str) -> Approval {
         Approval {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: it only looks. No folder, store or file is made.
 
+mod sessions;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +18,7 @@ use tokio::net::TcpListener;
 
 use super::Context;
 use crate::args::DoctorArgs;
-use crate::client::Client;
+use crate::client::{Client, RELEASE_HEADER};
 use crate::config::DoctorSettings;
 use crate::exit::Exit;
 use crate::out::Tone;
@@ -28,8 +30,6 @@ const FREE_BYTES_MIN: u64 = 100_000_000;
 const FREE_BYTES_LOW: u64 = 1_000_000_000;
 /// How long a model server may take to list its models.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Header in which a server says its release.
-const RELEASE_HEADER: &str = "stepwell-version";
 /// So many models are named.
 const MODELS_NAMED_MAX: usize = 5;
 
@@ -85,6 +85,9 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
     match client {
         Ok(client) => {
             for finding in server(&client).await {
+                show(finding)?;
+            }
+            for finding in sessions::look(&client).await {
                 show(finding)?;
             }
         }
@@ -224,7 +227,7 @@ async fn server(client: &Client) -> Vec<Finding> {
     let response = match client.agents().list_workers(ListWorkersRequest {}).await {
         Ok(response) => response,
         Err(status) => {
-            let message = client.refusal(&status).message;
+            let message = client.refusal_of_whom(&status).await.message;
             return vec![Finding::fail("server", message, "look at the server's log")];
         }
     };

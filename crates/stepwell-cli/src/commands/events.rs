@@ -4,11 +4,12 @@ use stepwell_proto::v1::{Event, ListEventsRequest, ListEventsResponse};
 use tonic::Code;
 
 use super::follow::{End, Follow, follow};
+use super::source::Opened;
 use super::submit::{Watcher, interrupted};
 use super::{Context, answer, expected, get_session};
 use crate::args::{EventsArgs, TailArgs};
 use crate::client::{Client, Refusal};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::view;
 use crate::view::event::Narrator;
 
@@ -20,8 +21,8 @@ const PAGE_WHOLE: u32 = 50;
 const LOOK_BACK: u64 = 200;
 
 pub(super) async fn run(context: &Context, args: EventsArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let mut pages = Pages::new(&client, args.session.id, args.after, args.whole);
+    let opened = context.open(&args.session.id).await?;
+    let mut pages = Pages::new(&opened.client, opened.id.clone(), args.after, args.whole);
     while let Some(page) = pages.next().await? {
         for event in &page {
             context.out.json(&view::json::Event::from(event))?;
@@ -82,8 +83,11 @@ impl<'a> Pages<'a> {
 }
 
 pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let response = get_session(&client, &args.session.id).await?;
+    let Opened { client, id, is_file, .. } = &context.open(&args.session.id).await?;
+    if *is_file && args.follow {
+        return Err(UsageError("-f: what lies in a file does not go on".to_owned()).into());
+    }
+    let response = get_session(client, id).await?;
     let session = expected(response.session.as_ref(), "session")?;
     let id = session.session_id.as_str();
     let first_shown = match args.after {
@@ -94,7 +98,7 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
     watcher.print_chunks(args.live);
     let after = first_shown.saturating_sub(1);
     let mut last = after;
-    let mut pages = Pages::new(&client, id.to_owned(), after.saturating_sub(LOOK_BACK), false);
+    let mut pages = Pages::new(client, id.to_owned(), after.saturating_sub(LOOK_BACK), false);
     while let Some(page) = pages.next().await? {
         let narrator = watcher.narrator();
         last = last.max(show(context, narrator, &page, first_shown)?);
@@ -103,7 +107,7 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
         return Ok(Exit::Ok);
     }
     let events_only = context.out.is_json && !args.live;
-    let what = Follow { client: &client, session_id: id, after_seq: last, events_only };
+    let what = Follow { client, session_id: id, after_seq: last, events_only };
     let end = follow(what, &mut |news| watcher.take(&news)).await?;
     watcher.end()?;
     match end {
@@ -117,6 +121,21 @@ pub(super) async fn tail(context: &Context, args: TailArgs) -> anyhow::Result<Ex
         End::Stopped => Ok(Exit::Ok),
         End::Interrupted => Ok(interrupted(context, id)),
     }
+}
+
+/// Reads what was before `head`, so that what follows names tools and not only calls.
+pub(super) async fn look_back(
+    client: &Client,
+    session_id: &str,
+    head: u64,
+    narrator: &mut Narrator,
+) -> anyhow::Result<()> {
+    let after = head.saturating_sub(LOOK_BACK);
+    let mut pages = Pages::new(client, session_id.to_owned(), after, false);
+    while let Some(page) = pages.next().await? {
+        page.iter().filter(|event| event.seq <= head).for_each(|event| narrator.note(event));
+    }
+    Ok(())
 }
 
 /// Shows the events from `first_shown` on; the others are only read. Returns the last seq.

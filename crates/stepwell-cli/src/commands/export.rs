@@ -1,4 +1,4 @@
-//! `export`: a session into a file.
+//! `export`: sessions into files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use stepwell_ports::StoredEvent;
 
 use super::stored::{self, History, id_of};
 use super::target::{Target, reader_gone};
-use super::{Context, expected, get_session, read_file};
+use super::{Context, expected, get_session, otlp, read_file};
 use crate::args::ExportArgs;
 use crate::client::Client;
 use crate::exit::{Exit, UsageError};
@@ -36,43 +36,61 @@ struct Exported {
 /// What is exported, and how.
 struct Plan<'a> {
     client: &'a Client,
+    args: &'a ExportArgs,
     session_id: SessionId,
     head: u64,
-    is_fixture: bool,
-    rules: Option<Rules>,
+    rules: Option<&'a Rules>,
 }
 
 pub(super) async fn run(context: &Context, args: ExportArgs) -> anyhow::Result<Exit> {
-    let rules = args.redact.as_deref().map(read_rules).transpose()?;
-    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
-    if to_stdout && context.out.is_json {
-        let problem = "--json and -o - both want stdout: leave one of them out";
-        return Err(UsageError(problem.to_owned()).into());
+    if let Some(place) = &args.otlp {
+        return Box::pin(otlp::run(context, &args, place)).await;
     }
+    let rules = args.redact.as_deref().map(read_rules).transpose()?;
+    refuse_one_place_for_two(context, &args)?;
     let client = context.client().await?;
-    let response = get_session(&client, &args.session.id).await?;
-    let session = expected(response.session.as_ref(), "session")?;
-    let session_id = id_of(session)?;
-    let path = args.output.unwrap_or_else(|| file_name(session_id, args.fixture));
-    let plan = Plan {
-        client: &client,
-        session_id,
-        head: session.head_seq,
-        is_fixture: args.fixture,
-        rules,
-    };
-    let exporting = async { write(context, &plan, &path).await.map_err(reader_gone) };
-    let exported = tokio::select! {
-        exported = exporting => exported?,
-        // What was written so far has no name and goes.
-        _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
-    };
-    if context.out.is_json {
-        context.out.json(&exported)?;
-    } else {
-        report(context, &exported);
+    for id in &args.ids {
+        let exporting = async { export(context, &client, (&args, rules.as_ref()), id).await };
+        tokio::select! {
+            exported = exporting => exported.map_err(reader_gone)?,
+            // What was written so far has no name and goes.
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        }
     }
     Ok(Exit::Ok)
+}
+
+fn refuse_one_place_for_two(context: &Context, args: &ExportArgs) -> anyhow::Result<()> {
+    let problem = match &args.output {
+        Some(path) if path == Path::new("-") && context.out.is_json => {
+            "--json and -o - both want stdout: leave one of them out"
+        }
+        Some(_) if args.ids.len() > 1 => {
+            "-o is one place for several sessions: leave it out, each gets a file ID.stepwell"
+        }
+        Some(_) | None => return Ok(()),
+    };
+    Err(UsageError(problem.to_owned()).into())
+}
+
+async fn export(
+    context: &Context,
+    client: &Client,
+    (args, rules): (&ExportArgs, Option<&Rules>),
+    id: &str,
+) -> anyhow::Result<()> {
+    let response = get_session(client, id).await?;
+    let session = expected(response.session.as_ref(), "session")?;
+    let session_id = id_of(session)?;
+    let path = args.output.clone().unwrap_or_else(|| file_name(session_id, args.fixture));
+    let plan = Plan { client, args, session_id, head: session.head_seq, rules };
+    let exported = write(context, &plan, &path).await?;
+    if context.out.is_json {
+        context.out.json(&exported)
+    } else {
+        report(context, &exported);
+        Ok(())
+    }
 }
 
 fn read_rules(path: &Path) -> anyhow::Result<Rules> {
@@ -96,14 +114,14 @@ fn report(context: &Context, exported: &Exported) {
 }
 
 async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Result<Exported> {
-    let is_plain = plan.is_fixture || path.extension().is_some_and(|it| it == PLAIN_EXTENSION);
+    let is_plain = plan.args.fixture || path.extension().is_some_and(|it| it == PLAIN_EXTENSION);
     let form = if is_plain { Form::Plain } else { Form::Packed };
     let now_ms = u64::try_from(time::now_ms()).unwrap_or(0);
     let mut header = Header::new(plan.session_id, env!("CARGO_PKG_VERSION"), now_ms);
     header.events = Some(plan.head);
-    header.fixture = plan.is_fixture;
+    header.fixture = plan.args.fixture;
     header.redacted = plan.rules.is_some();
-    let mut writer = Writer::new(Target::open(path, is_plain)?, form, &header)?;
+    let mut writer = Writer::new(Target::open(path, is_plain, plan.args.force)?, form, &header)?;
     let mut original = Chain::new(plan.session_id);
     let mut redacted_events = 0;
     let mut spinner = Spinner::new(context.out);
@@ -138,13 +156,13 @@ async fn write_event(
     let seq = event.seq;
     let payloads = payloads_of(&event).with_context(|| format!("event {seq}"))?;
     let mut blobs = Vec::new();
-    for payload in payloads.into_iter().filter(|it| it.is_text || !plan.is_fixture) {
+    for payload in payloads.into_iter().filter(|it| it.is_text || !plan.args.fixture) {
         let address = payload.blob.blob;
         let bytes = stored::blob(plan.client, &address).await;
         let bytes = bytes.with_context(|| format!("a payload of event {seq}"))?;
         blobs.push((address, bytes));
     }
-    let Some(rules) = &plan.rules else {
+    let Some(rules) = plan.rules else {
         writer.event(&event, &blobs, &[])?;
         return Ok(false);
     };

@@ -100,7 +100,10 @@ async fn send(
     let both = async { tokio::join!(reading, sending) };
     let (read, response) = with_progress(&mut spinner, &words, both).await;
     read.context("it cannot be read")?;
-    Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
+    match response {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(client.refusal_of_whom(&status).await.into()),
+    }
 }
 
 fn show(context: &Context, file: &str, response: &ImportSessionResponse) -> anyhow::Result<()> {

@@ -16,11 +16,13 @@ mod lists;
 mod mock_model;
 mod otlp;
 mod prune;
+mod source;
 mod steer;
 mod stored;
 mod submit;
 mod target;
 mod tree;
+mod usage;
 mod verify;
 
 use std::fs;
@@ -42,6 +44,9 @@ use crate::out::Out;
 use crate::progress::Spinner;
 use crate::view::session::Page;
 use crate::{demo, serve, time};
+use source::Source;
+
+pub(crate) use history::Prices;
 
 /// Largest task, message or definition that is read from a file or stdin.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -77,6 +82,7 @@ impl Context {
             zone: TimeZone::system(),
             width: self.out.width,
             paint: self.out.paint,
+            is_past: false,
         }
     }
 
@@ -115,7 +121,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tail(args) => Box::pin(events::tail(&context, args)).await,
         Command::Events(args) => events::run(&context, args).await,
         Command::Ls(args) => lists::ls(&context, args).await,
-        Command::Show(args) if args.at.is_none() && args.messages.is_none() => {
+        Command::Show(args)
+            if args.at.is_none()
+                && args.messages.is_none()
+                && !Source::of(&args.session.id).is_file() =>
+        {
             lists::show(&context, &args.session.id).await
         }
         Command::Show(args) => history::show_at(&context, &args).await,
@@ -124,7 +134,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Fork(args) => history::fork(&context, args).await,
         Command::Diff(args) => history::diff(&context, args).await,
         Command::Tree(args) => tree::run(&context, args).await,
-        Command::Otlp(args) => Box::pin(otlp::run(&context, args)).await,
+        Command::Usage(args) => usage::run(&context, args).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,
@@ -204,8 +214,10 @@ async fn answer<T>(
 ) -> anyhow::Result<T> {
     let mut spinner = Spinner::for_stderr();
     let words = format!("waiting for {}", client.server());
-    let response = with_progress(&mut spinner, &words, call).await;
-    Ok(response.map_err(|status| client.refusal(&status))?.into_inner())
+    match with_progress(&mut spinner, &words, call).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(client.refusal_of_whom(&status).await.into()),
+    }
 }
 
 /// Who acts.

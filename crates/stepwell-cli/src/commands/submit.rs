@@ -198,6 +198,9 @@ fn finish(context: &Context, response: &GetSessionResponse) -> anyhow::Result<()
         out.line("")?;
     }
     out.line(&view::session::line(session, out.paint))?;
+    for question in view::session::questions(response) {
+        out.remark(&question.lines(out.paint_err).join("\n"));
+    }
     for command in view::session::next_commands(session, response) {
         out.remark(&format!("  {command}"));
     }
@@ -302,7 +305,12 @@ impl<'a> Watcher<'a> {
         let out = self.context.out;
         out.remark("");
         match response.open_approvals.first() {
-            None => out.remark(words),
+            None => {
+                out.remark(words);
+                for question in view::session::questions(response) {
+                    out.remark(&question.lines(out.paint_err).join("\n"));
+                }
+            }
             Some(approval) => {
                 let page = Page { paint: out.paint_err, ..self.context.page() };
                 out.remark(&view::approval::page(approval, &page).join("\n"));

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use tempfile::NamedTempFile;
 
 use crate::exit::{ReaderGone, UsageError};
@@ -11,13 +11,20 @@ use crate::exit::{ReaderGone, UsageError};
 /// Where bytes go.
 pub(super) enum Target {
     Stdout(BufWriter<io::Stdout>),
-    /// A file of another name beside the one that it will be; removed when it is dropped.
-    File(BufWriter<NamedTempFile>, PathBuf),
+    File(Named),
+}
+
+/// A file that has another name beside the one that it will have; removed when it is dropped.
+pub(super) struct Named {
+    file: BufWriter<NamedTempFile>,
+    path: PathBuf,
+    replaces: bool,
 }
 
 impl Target {
-    /// `-` is stdout; bytes that no terminal can show are not written to one.
-    pub(super) fn open(path: &Path, is_text: bool) -> anyhow::Result<Self> {
+    /// `-` is stdout; bytes that no terminal can show are not written to one. A file that is there
+    /// is kept, unless it is to be replaced.
+    pub(super) fn open(path: &Path, is_text: bool, replaces: bool) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             if !is_text && io::stdout().is_terminal() {
                 let problem = "a packed file is not for a terminal: give -o FILE, or send it on \
@@ -26,28 +33,54 @@ impl Target {
             }
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
         }
+        if !replaces && path.exists() {
+            bail!(taken(path));
+        }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             Some(_) | None => Path::new("."),
         };
-        let file = NamedTempFile::new_in(folder)
-            .with_context(|| format!("cannot write to {}", folder.display()))?;
-        Ok(Self::File(BufWriter::new(file), path.to_owned()))
+        let file = NamedTempFile::new_in(folder).map_err(without_name);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        let (file, path) = (BufWriter::new(file), path.to_owned());
+        Ok(Self::File(Named { file, path, replaces }))
     }
 
     /// Makes the file durable and gives it its name.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut stdout) => Ok(stdout.flush()?),
-            Self::File(file, path) => {
-                let shown = path.display();
-                let file = file.into_inner().map_err(io::IntoInnerError::into_error);
-                let file = file.with_context(|| format!("cannot write {shown}"))?;
-                file.as_file().sync_all().with_context(|| format!("cannot write {shown}"))?;
-                file.persist(&path).with_context(|| format!("cannot make {shown}"))?;
-                Ok(())
-            }
+            Self::File(named) => named.finish(),
         }
+    }
+}
+
+impl Named {
+    fn finish(self) -> anyhow::Result<()> {
+        let path = &self.path;
+        let failed = || format!("cannot write {}", path.display());
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
+        let file = file.with_context(failed)?;
+        file.as_file().sync_all().with_context(failed)?;
+        let named = if self.replaces { file.persist(path) } else { file.persist_noclobber(path) };
+        match named.map_err(|error| error.error) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(taken(path)),
+            Err(error) => Err(without_name(error)).with_context(failed),
+        }
+    }
+}
+
+fn taken(path: &Path) -> String {
+    format!("{} is there already: choose another name, or replace it with --force", path.display())
+}
+
+/// The error without the name of the file that stands for the wanted one: nobody asked for that.
+fn without_name(error: io::Error) -> anyhow::Error {
+    let words = error.to_string();
+    match words.split_once(" at path ") {
+        Some((words, _)) => anyhow::Error::msg(words.to_owned()),
+        None => error.into(),
     }
 }
 
@@ -55,14 +88,14 @@ impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(stdout) => stdout.write(bytes),
-            Self::File(file, _) => file.write(bytes),
+            Self::File(named) => named.file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Stdout(stdout) => stdout.flush(),
-            Self::File(file, _) => file.flush(),
+            Self::File(named) => named.file.flush(),
         }
     }
 }
@@ -74,4 +107,50 @@ pub(super) fn reader_gone(error: anyhow::Error) -> anyhow::Error {
         io.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
     });
     if is_gone { ReaderGone.into() } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(done: anyhow::Result<Target>) -> String {
+        match done {
+            Ok(_) => panic!("it opened"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_kept_unless_it_is_to_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stepwell");
+        let write = |replaces: bool, text: &str| {
+            let mut target = Target::open(&path, true, replaces)?;
+            target.write_all(text.as_bytes())?;
+            target.finish()
+        };
+        write(false, "old").unwrap();
+        let error = write(false, "new").unwrap_err().to_string();
+        assert!(error.contains("a.stepwell is there already") && error.contains("--force"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        write(true, "new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stepwell");
+        let target = Target::open(&path, true, false).unwrap();
+        std::fs::write(&path, "theirs").unwrap();
+        assert!(target.finish().unwrap_err().to_string().contains("is there already"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn an_error_names_the_wanted_file_only() {
+        let error = error_of(Target::open(Path::new("/nowhere/a.stepwell"), true, false));
+        assert!(error.starts_with("cannot write /nowhere/a.stepwell: No such file"), "{error}");
+        assert!(!error.contains(".tmp"), "{error}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use stepwell_proto::v1::{ListSpansRequest, ListSpansResponse};
 
+use super::source::Opened;
 use super::{Context, answer};
 use crate::args::TreeArgs;
 use crate::client::Client;
@@ -14,8 +15,8 @@ const PAGE: u32 = 1_000;
 
 /// `tree`. A page is written before the next one is asked for, so that no session is too long.
 pub(super) async fn run(context: &Context, args: TreeArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let mut pages = Pages::new(&client, &args);
+    let opened = context.open(&args.session.id).await?;
+    let mut pages = Pages::new(&opened, &args);
     let mut drawer: Option<Drawer> = None;
     let out = context.out;
     while let Some(page) = pages.next().await? {
@@ -26,8 +27,9 @@ pub(super) async fn run(context: &Context, args: TreeArgs) -> anyhow::Result<Exi
             continue;
         }
         let drawer = drawer.get_or_insert_with(|| {
-            // In the past nobody knew how long it would take.
-            let now_ms = if args.at.is_some() { page.at_ms } else { time::now_ms() };
+            // In the past nobody knew how long it would take, and in a file nothing goes on.
+            let now_ms =
+                if args.at.is_some() || opened.is_file { page.at_ms } else { time::now_ms() };
             Drawer::new(&page.ancestors, args.depth, now_ms, out.width, out.paint)
         });
         let lines: Vec<String> = page.spans.iter().map(|span| drawer.line(span)).collect();
@@ -58,9 +60,10 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn new(client: &'a Client, args: &TreeArgs) -> Self {
+    fn new(opened: &'a Opened, args: &TreeArgs) -> Self {
+        let client = &opened.client;
         let request = ListSpansRequest {
-            session_id: args.session.id.clone(),
+            session_id: opened.id.clone(),
             from_row: args.from,
             depth_max: args.depth,
             at_seq: args.at.unwrap_or(0),

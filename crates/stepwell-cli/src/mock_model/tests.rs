@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
-use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+use stepwell_ports::{
+    Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +42,8 @@ impl Scene {
             model: ModelSpec {
                 name: "m".into(),
                 base_url: self.base_url.clone(),
+                replicas: Vec::new(),
+                fallbacks: Vec::new(),
                 api_key_env: None,
                 parameters: JsonText::parse("{}").unwrap(),
                 timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
@@ -49,6 +54,7 @@ impl Scene {
             approval_expires_after_ms: None,
             interactive: false,
             retry: RetryPolicy::default(),
+            output: OutputPolicy::default(),
         };
         let mut prompt = Prompt::new(&agent, task);
         for text in said {
@@ -60,6 +66,7 @@ impl Scene {
             step: 1,
             attempt: 1,
             model: agent.model,
+            affinity: Affinity::default(),
             prompt,
         };
         self.client.ask(request, Arc::new(Nobody), CancellationToken::new()).await
@@ -127,7 +134,12 @@ async fn a_story_is_played_by_the_step_of_the_session() {
         assert!(one.usage.prompt_tokens > 30 && one.usage.cached_tokens == 0);
         let two = scene.ask("say \"hi\"", &["one"]).await.unwrap();
         assert_eq!((two.content.as_str(), two.finish_reason), ("two", FinishReason::Length));
-        let usage = Usage { prompt_tokens: 100, cached_tokens: 96, completion_tokens: 5 };
+        let usage = Usage {
+            prompt_tokens: 100,
+            cached_tokens: 96,
+            completion_tokens: 5,
+            ..Usage::default()
+        };
         assert_eq!(two.usage, usage);
         assert_eq!(scene.ask("say \"hi\"", &[]).await.unwrap().content, one.content);
     })

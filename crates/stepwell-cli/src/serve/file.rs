@@ -70,7 +70,7 @@ fn services(file: ShownFile) -> Services {
     Services {
         engine: Engine::new(ports, EngineOptions::for_node("view")),
         gateway,
-        model_defaults: ModelDefaults { name: None, base_url: None, api_key_env: None },
+        model_defaults: ModelDefaults::default(),
         shown: Some(file),
     }
 }

@@ -10,6 +10,7 @@ mod start;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,17 +64,12 @@ pub(crate) async fn run(mut settings: ServeSettings, log: Paint) -> anyhow::Resu
     };
     let gateway = WorkerGateway::new(store.clone(), clock.clone(), gateway_options);
     let tools: Arc<dyn ToolGateway> = Arc::new(gateway.clone());
-    let ports = Ports {
-        store,
-        model: Arc::new(OpenAiClient::new()),
-        tools,
-        clock,
-        random: Arc::new(SystemRandom),
-    };
+    let model = Arc::new(OpenAiClient::new());
+    let ports = Ports { store, model: model.clone(), tools, clock, random: Arc::new(SystemRandom) };
     let engine = Engine::new(ports, engine_options(&settings, &node));
     let signals = Signals::new()?;
     announce(&settings, address);
-    run_parts(&settings, (listener, address), engine, gateway, signals).await
+    run_parts(&settings, (listener, address), engine, (gateway, model), signals).await
 }
 
 /// Runs engine, server, worker and what tends calls without a follower side by side, and ends them in
@@ -82,7 +78,7 @@ async fn run_parts(
     settings: &ServeSettings,
     (listener, address): (TcpListener, SocketAddr),
     engine: Engine,
-    gateway: WorkerGateway,
+    (gateway, model): (WorkerGateway, Arc<OpenAiClient>),
     mut signals: Signals,
 ) -> anyhow::Result<()> {
     let (stop_engine, stop_rest) = (CancellationToken::new(), CancellationToken::new());
@@ -93,27 +89,28 @@ async fn run_parts(
         model_defaults: ModelDefaults {
             name: settings.model.clone(),
             base_url: settings.model_url.clone(),
+            replicas: settings.model_replicas.clone(),
             api_key_env: settings.api_key_env.clone(),
         },
         shown: None,
     };
-    let mut options = ServerOptions {
-        listen: address,
-        allowed_hosts: settings.allow_hosts.clone(),
-        spool: settings.data.clone(),
-        ..ServerOptions::default()
-    };
-    options.import_bytes_max = settings.limits.import_bytes_max.unwrap_or(options.import_bytes_max);
+    let options = server_options(settings, address);
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
+    let (stop_worker, mut worker) = (CancellationToken::new(), JoinSet::new());
     if let Some(concurrency) = settings.worker_concurrency {
         let host = embedded_worker(settings, address, engine.node(), concurrency)?;
-        let stop = stop_rest.clone();
-        parts.spawn(async move { host.run(stop).await.context("the worker of this process") });
+        let stop = stop_worker.clone();
+        worker.spawn(async move { host.run(stop).await.context("the worker of this process") });
     }
     let (tending_engine, tending_stop) = (engine.clone(), stop_rest.clone());
     parts.spawn(async move {
         gateway.tend(&tending_engine, &tending_stop).await;
+        Ok(())
+    });
+    let model_stop = stop_rest.clone();
+    parts.spawn(async move {
+        model.tend(&model_stop).await;
         Ok(())
     });
     let mut engine_part = JoinSet::new();
@@ -123,21 +120,30 @@ async fn run_parts(
     let ended_early = tokio::select! {
         () = signals.wait() => None,
         part = parts.join_next() => part,
+        Some(part) = worker.join_next() => Some(part),
     };
     tracing::info!("ending: running calls have {:?} to end", settings.drain());
     stop_engine.cancel();
-    let second_signal = tokio::select! {
-        _ = engine_part.join_next() => false,
-        () = signals.wait() => true,
+    let in_order = async {
+        engine_part.join_next().await;
+        // While there is still a server that it can say goodbye to.
+        stop_worker.cancel();
+        worker.join_next().await.transpose()
     };
+    let left = tokio::select! {
+        left = in_order => Some(left),
+        () = signals.wait() => None,
+    };
+    stop_worker.cancel();
     stop_rest.cancel();
-    if second_signal {
+    let Some(left) = left else {
         bail!("ended at once by a second signal; what ran is picked up by the next start");
-    }
+    };
     if let Some(part) = ended_early {
         part??;
         bail!("a part of the server ended by itself");
     }
+    left?.transpose()?;
     while let Some(part) = parts.join_next().await {
         part??;
     }
@@ -148,9 +154,7 @@ async fn run_parts(
 pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyhow::Result<()> {
     log_to_stderr(log);
     settings.workspaces = std::path::absolute(&settings.workspaces)?;
-    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
-        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
-    })?;
+    make_workspaces(&settings.workspaces)?;
     let name = settings.name.unwrap_or_else(default_worker_name);
     let mut options = HostOptions::new(&settings.server, &name, &settings.workspaces);
     options.concurrency = settings.concurrency;
@@ -213,10 +217,35 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
     };
     // First, because it makes its folder for its owner only.
     let store = SqliteStore::open(&settings.data, &options).map_err(start::not_opened)?;
-    std::fs::create_dir_all(&settings.workspaces).with_context(|| {
-        format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
-    })?;
+    make_workspaces(&settings.workspaces)?;
     Ok(Arc::new(store))
+}
+
+fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
+    let default = ServerOptions::default();
+    ServerOptions {
+        listen,
+        allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
+        prices: settings.prices.clone(),
+        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
+        ..default
+    }
+}
+
+fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
+    if let Some(file) = start::file_in(folder) {
+        bail!(
+            "--workspaces: {} is a file and no folder: choose a folder with --workspaces",
+            file.display()
+        );
+    }
+    std::fs::create_dir_all(folder).with_context(|| {
+        let shown = folder.display();
+        format!(
+            "the folder for workspaces {shown} cannot be made; choose another with --workspaces"
+        )
+    })
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {
@@ -279,7 +308,10 @@ fn announce(settings: &ServeSettings, address: SocketAddr) {
         None => println!("  worker      none in this process: start one with `stepwell worker`"),
     }
     match (&settings.model_url, &settings.model) {
-        (Some(url), Some(model)) => println!("  model       {model} at {url}"),
+        (Some(url), Some(model)) => match settings.model_replicas.len() {
+            0 => println!("  model       {model} at {url}"),
+            more => println!("  model       {model} at {url} and {more} more"),
+        },
         (Some(url), None) => println!("  model       named by the agents, at {url}"),
         (None, _) => println!("  model       named by the agents"),
     }

@@ -1,6 +1,8 @@
 //! What is said when the store cannot be had at the start. A server that runs waits until the disk
 //! takes its writes again; one that does not run goes on with nothing by itself.
 
+use std::path::Path;
+
 use stepwell_ports::StoreError;
 use stepwell_store_sqlite::OpenError;
 
@@ -8,6 +10,10 @@ use stepwell_store_sqlite::OpenError;
 pub(super) fn not_opened(error: OpenError) -> anyhow::Error {
     match error {
         OpenError::Store(error) => not_started(error),
+        OpenError::Folder { place, .. } if file_in(&place).is_some() => {
+            let file = file_in(&place).unwrap_or(&place).display();
+            anyhow::anyhow!("--data: {file} is a file and no folder: choose a folder with --data")
+        }
         OpenError::Folder { .. } => anyhow::anyhow!(
             "{error}, so the server does not start: see to its rights and to free space, then start \
              it again, or choose another folder with --data"
@@ -21,6 +27,11 @@ pub(super) fn not_opened(error: OpenError) -> anyhow::Error {
     }
 }
 
+/// The file that stands where a folder is needed.
+pub(super) fn file_in(place: &Path) -> Option<&Path> {
+    place.ancestors().find(|it| it.is_file())
+}
+
 /// The store could not be written or read before the server was there.
 pub(super) fn not_started(error: StoreError) -> anyhow::Error {
     match error {
@@ -32,15 +43,35 @@ pub(super) fn not_started(error: StoreError) -> anyhow::Error {
             "{place} cannot be written ({reason}), so the server does not start: make it writable, \
              then start it again, or choose another folder with --data"
         ),
-        StoreError::Corrupt { .. }
-        | StoreError::BadPageToken { .. }
-        | StoreError::Failed { .. } => error.into(),
+        StoreError::Corrupt { .. } => anyhow::anyhow!(
+            "{error}, so the server does not start: restore it from a backup (docs/operations.md), \
+             or choose another folder with --data"
+        ),
+        StoreError::BadPageToken { .. } | StoreError::Failed { .. } => error.into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_damaged_store_is_to_be_restored() {
+        let error =
+            StoreError::Corrupt { place: "/data".to_owned(), reason: "malformed".to_owned() };
+        let said = not_started(error).to_string();
+        assert!(said.contains("malformed") && said.contains("from a backup"), "{said}");
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_folder_is_called_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for place in [file.path().to_owned(), file.path().join("below")] {
+            let said = not_opened(OpenError::Folder { place, reason: "File exists".to_owned() });
+            let shown = file.path().display().to_string();
+            assert!(said.to_string().starts_with(&format!("--data: {shown} is a file")), "{said}");
+        }
+    }
 
     #[test]
     fn a_start_is_never_said_to_go_on_by_itself() {

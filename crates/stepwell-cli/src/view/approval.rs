@@ -187,7 +187,8 @@ mod tests {
     }
 
     fn page_of(arguments: &str) -> String {
-        let around = Page { now_ms: 61_000, zone: TimeZone::UTC, width: None, paint: Paint::NONE };
+        let (zone, paint) = (TimeZone::UTC, Paint::NONE);
+        let around = Page { now_ms: 61_000, zone, width: None, paint, is_past: false };
         page(&approval(arguments), &around).join("\n")
     }
 

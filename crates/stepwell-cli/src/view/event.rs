@@ -70,7 +70,10 @@ impl Narrator {
 
     /// `shell 3.1`, or only the call when its step was not seen.
     fn call(&self, body: &Value) -> String {
-        let call_id = text(body, "call_id");
+        self.named(text(body, "call_id"))
+    }
+
+    fn named(&self, call_id: &str) -> String {
         match self.tool_of(call_id) {
             Some(tool) => format!("{tool} {call_id}"),
             None => format!("call {call_id}"),
@@ -102,15 +105,65 @@ impl Narrator {
             ),
             "approval_requested" => (Tone::Attention, self.asked(event, body)),
             "approval_decided" => (Tone::Good, self.decided(body, by)),
-            "message_received" => (Tone::Strong, message(body, by)),
+            "message_received" => (Tone::Strong, self.message(body, by)),
             "timer_started" => (Tone::Faint, timer_started(event, body)),
             "timer_fired" => (Tone::Faint, text(body, "timer").to_owned()),
             "cancel_requested" | "pause_requested" | "resume_requested" => {
                 (Tone::Attention, with_reason(format!("by {by}"), text(body, "reason")))
             }
+            "override_applied" => (Tone::Strong, self.forked(body, by)),
             "session_finished" => finished(body),
             // Written by another release: better its JSON than nothing.
             _ => (Tone::Plain, body.to_string()),
+        }
+    }
+
+    fn message(&self, body: &Value, by: &str) -> String {
+        let answers = match text(body, "answers") {
+            "" => String::new(),
+            call_id => format!(" (answers {})", self.named(call_id)),
+        };
+        format!("{by}{answers}: {}", payload(body, "content"))
+    }
+
+    /// How a fork begins: of whom, and what is otherwise.
+    fn forked(&self, body: &Value, by: &str) -> String {
+        let mut words = format!(
+            "fork of {} at event {}, by {by}",
+            text(body, "parent"),
+            number(body, "parent_seq")
+        );
+        let mut others: Vec<String> = list(body, "edits").map(|it| self.edit(it)).collect();
+        if let Some(agent) = body.get("agent") {
+            let model = agent.get("model").map(|it| text(it, "name")).unwrap_or_default();
+            others.push(format!("agent {} with model {model}", text(agent, "name")));
+        }
+        if !others.is_empty() {
+            words.push_str(": ");
+            words.push_str(&others.join("; "));
+        }
+        if flag(body, "paused") {
+            words.push_str(", begins held");
+        }
+        words
+    }
+
+    /// One thing that is otherwise in a fork.
+    fn edit(&self, edit: &Value) -> String {
+        let part = |name: &str| edit.get(name);
+        if let Some(it) = part("tool_result") {
+            let what = if text(it, "outcome") == "ok" { "result" } else { "error" };
+            format!("{} has the {what} {:?}", self.call(it), gist(payload(it, "output")))
+        } else if let Some(it) = part("model_reply") {
+            format!("the model says: {}", replied(it))
+        } else if let Some(it) = part("arguments") {
+            let arguments = it.get("arguments").map(Value::to_string).unwrap_or_default();
+            format!("{} has the arguments {arguments}", self.call(it))
+        } else if let Some(it) = part("message") {
+            format!("a message: {}", payload(it, "content"))
+        } else {
+            // Written by another release.
+            edit.to_string()
         }
     }
 
@@ -170,7 +223,11 @@ fn created(body: &Value, by: &str) -> String {
 
 fn requested(body: &Value) -> String {
     let size = when::bytes(number(body, "prompt_bytes"));
-    format!("step {}{}, prompt {size}", number(body, "step"), attempt(body))
+    let fallback = match text(body, "fallback") {
+        "" => String::new(),
+        model => format!(", fallback to {model}"),
+    };
+    format!("step {}{}, prompt {size}{fallback}", number(body, "step"), attempt(body))
 }
 
 fn replied(body: &Value) -> String {
@@ -197,8 +254,10 @@ fn replied(body: &Value) -> String {
 }
 
 fn failed(body: &Value) -> String {
+    // An error that came after the answer had begun has the status of that beginning.
     let status = match number(body, "http_status") {
         0 => String::new(),
+        200..=299 => " in a stream that had begun well".to_owned(),
         status => format!(" {status}"),
     };
     let endpoint = text(body, "endpoint");
@@ -209,14 +268,6 @@ fn failed(body: &Value) -> String {
         attempt(body),
         text(body, "message")
     )
-}
-
-fn message(body: &Value, by: &str) -> String {
-    let answers = match text(body, "answers") {
-        "" => String::new(),
-        call_id => format!(" (answers {call_id})"),
-    };
-    format!("{by}{answers}: {}", payload(body, "content"))
 }
 
 fn timer_started(event: &Event, body: &Value) -> String {
@@ -297,140 +348,4 @@ fn list<'a>(body: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(kind: &str, body: &str) -> Event {
-        Event {
-            session_id: "01J".into(),
-            seq: 17,
-            time_ms: 43_384_000,
-            r#type: kind.into(),
-            schema: 1,
-            cause: 17,
-            actor: "person:ada".into(),
-            body_json: body.into(),
-        }
-    }
-
-    fn narrator(width: Option<usize>) -> Narrator {
-        let mut narrator = Narrator::new(TimeZone::UTC, Paint::NONE, width);
-        narrator.note(&event(
-            "model_replied",
-            r#"{"tool_calls":[{"call_id":"3.1","name":"shell"},{"call_id":"3.2","name":"read_file"}]}"#,
-        ));
-        narrator
-    }
-
-    #[track_caller]
-    fn says(kind: &str, body: &str, words: &str) {
-        let line = narrator(None).line(&event(kind, body));
-        assert_eq!(line, format!("12:03:04  #17   {kind:18} {words}").trim_end());
-    }
-
-    #[test]
-    fn events_about_the_model() {
-        says(
-            "session_created",
-            r#"{"title":"Fix it","agent":{"name":"coder","version":2}}"#,
-            "Fix it (agent coder v2, by ada)",
-        );
-        says(
-            "model_requested",
-            r#"{"step":3,"attempt":2,"prompt_bytes":12345}"#,
-            "step 3 (attempt 2), prompt 12.3 KB",
-        );
-        says(
-            "model_replied",
-            r#"{"step":3,"duration_ms":2100,"content":"I will\nlook","usage":{"prompt_tokens":1200,"completion_tokens":85},"tool_calls":[{"call_id":"3.1","name":"shell","arguments":"{\"command\":\"ls\"}"}]}"#,
-            r#"step 3, 2.1 s, 85 tokens: I will look -> shell {"command":"ls"}"#,
-        );
-        says(
-            "model_failed",
-            r#"{"step":3,"attempt":1,"endpoint":"http://h/v1","error":"rate_limited","message":"slow down","http_status":429}"#,
-            "step 3, rate_limited 429 at http://h/v1: slow down",
-        );
-    }
-
-    #[test]
-    fn events_about_tools_name_the_tool() {
-        says("tool_scheduled", r#"{"call_id":"3.2","attempt":1}"#, "read_file 3.2");
-        says(
-            "tool_dispatched",
-            r#"{"call_id":"3.1","attempt":2,"worker":"local@node-3e589fad"}"#,
-            "shell 3.1 (attempt 2) to worker local",
-        );
-        says(
-            "tool_finished",
-            r#"{"call_id":"3.1","attempt":1,"outcome":"ok","output":"a\nb\n[exit code 0 after 1.9 s]\n","duration_ms":1940}"#,
-            "shell 3.1 ok, 1.9 s: exit code 0 after 1.9 s",
-        );
-        says(
-            "tool_finished",
-            r#"{"call_id":"9.1","outcome":"error","output":{"blob":"x","bytes":99,"preview":"no such file\nx"},"late":true}"#,
-            "call 9.1 error, 0 ms, late: changes nothing: no such file",
-        );
-        says(
-            "tool_lost",
-            r#"{"call_id":"3.1","attempt":1,"reason":"lease ran out"}"#,
-            "shell 3.1, outcome unknown: lease ran out",
-        );
-        says(
-            "tool_refused",
-            r#"{"call_id":"3.1","reason":"denied","message":"not on a Friday"}"#,
-            "shell 3.1 (denied): not on a Friday",
-        );
-    }
-
-    #[test]
-    fn events_about_people() {
-        says(
-            "approval_requested",
-            r#"{"approval_id":17,"call_id":"3.1","question":"may_run"}"#,
-            "may shell 3.1 run? stepwell approve 01J.17",
-        );
-        says(
-            "approval_requested",
-            r#"{"approval_id":17,"call_id":"3.1","question":"what_happened"}"#,
-            "what became of shell 3.1? stepwell resolve 01J.17",
-        );
-        says(
-            "approval_decided",
-            r#"{"approval_id":17,"call_id":"3.1","decision":"approve_for_session","arguments":{}}"#,
-            "approved for the session: shell 3.1 by ada, arguments changed",
-        );
-        says(
-            "message_received",
-            r#"{"content":"go on","answers":"3.2"}"#,
-            "ada (answers 3.2): go on",
-        );
-        says("pause_requested", r#"{"reason":"lunch"}"#, "by ada: lunch");
-        says("resume_requested", "{}", "by ada");
-    }
-
-    #[test]
-    fn events_about_time_and_the_end() {
-        says("timer_started", r#"{"timer":"model_retry","due_at":43387000}"#, "model_retry in 3 s");
-        says("timer_fired", r#"{"timer":"deadline","due_at":1}"#, "deadline");
-        says("session_finished", r#"{"outcome":"completed"}"#, "completed");
-        says(
-            "session_finished",
-            r#"{"outcome":"limit_reached","limit":"steps","reason":"100 steps"}"#,
-            "limit reached (steps): 100 steps",
-        );
-    }
-
-    #[test]
-    fn what_is_not_known_is_shown_as_it_is() {
-        says("plan_changed", r#"{"a":1}"#, r#"{"a":1}"#);
-        says("tool_finished", "no json", "call , 0 ms");
-    }
-
-    #[test]
-    fn a_line_fits_the_terminal_and_obeys_nothing() {
-        let long = format!("{{\"content\":\"\\u001b[2J{}\"}}", "x".repeat(300));
-        let line = narrator(Some(80)).line(&event("message_received", &long));
-        assert_eq!(super::super::table::columns_of(&line), 80);
-        assert!(line.contains("ada: <U+001B>[2Jxxx") && line.ends_with('…'), "{line}");
-    }
-}
+mod tests;

@@ -1,11 +1,13 @@
 //! Sessions: the list and the page of one.
 
 use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde_json::Value;
 use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_middle, render};
 use super::visible::{Care, block, brief};
-use super::{approval, event, json, when};
+use super::{approval, event, json, usage, when};
 use crate::out::{Paint, Tone};
 
 /// Room for the arguments of an open call when there is no terminal to fit.
@@ -93,6 +95,37 @@ pub(crate) fn line(session: &Session, paint: Paint) -> String {
     format!("{line}  {}", brief(&session.explain))
 }
 
+/// What a session asks a person with a call.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Question {
+    /// The call.
+    pub(crate) call_id: String,
+    /// In the model's words.
+    pub(crate) question: String,
+}
+
+impl Question {
+    /// For people, on as many lines as it has.
+    pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
+        let title = paint.faint(format!("asks (call {})", brief(&self.call_id)));
+        vec![title, block(self.question.trim_end(), Care::Prose, paint)]
+    }
+}
+
+/// What a session asks, in the order of the calls.
+pub(crate) fn questions(response: &GetSessionResponse) -> Vec<Question> {
+    let asks = response.open_calls.iter().filter(|it| it.status == "awaiting_answer");
+    let question = |call: &OpenCall| {
+        let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let words = arguments.get("question").and_then(Value::as_str);
+        Question {
+            call_id: call.call_id.clone(),
+            question: words.unwrap_or(&call.arguments).to_owned(),
+        }
+    };
+    asks.map(question).collect()
+}
+
 /// What a person can do to move it on, one way a line; empty when nothing is needed.
 pub(crate) fn next_commands(session: &Session, response: &GetSessionResponse) -> Vec<String> {
     let id = brief(&session.session_id);
@@ -104,11 +137,21 @@ pub(crate) fn next_commands(session: &Session, response: &GetSessionResponse) ->
         return approval::next_commands(approval);
     }
     match session.status() {
-        SessionStatus::WaitingInput => vec![format!("stepwell send {id} TEXT")],
+        SessionStatus::WaitingInput => answers(&id, &questions(response)),
         SessionStatus::Paused => vec![format!("stepwell resume {id}")],
         SessionStatus::Quarantined => vec![format!("stepwell events {id}")],
         _ => Vec::new(),
     }
+}
+
+/// With one question, or none, it is clear what a message answers.
+fn answers(id: &str, questions: &[Question]) -> Vec<String> {
+    if questions.len() < 2 {
+        return vec![format!("stepwell send {id} TEXT")];
+    }
+    let answer =
+        |it: &Question| format!("stepwell send {id} --answers {} TEXT", brief(&it.call_id));
+    questions.iter().map(answer).collect()
 }
 
 /// What the page of a session needs besides the session.
@@ -122,6 +165,8 @@ pub(crate) struct Page {
     pub(crate) width: Option<usize>,
     /// Colours.
     pub(crate) paint: Paint,
+    /// It is about a past moment: what would move the session then moves nothing now.
+    pub(crate) is_past: bool,
 }
 
 /// The page of `show`.
@@ -144,12 +189,16 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
         }
     };
     field("why", brief(&session.explain));
-    for (place, command) in next_commands(session, response).into_iter().enumerate() {
+    let next = if page.is_past { Vec::new() } else { next_commands(session, response) };
+    for (place, command) in next.into_iter().enumerate() {
         field(if place == 0 { "next" } else { "  or" }, command);
     }
     field("agent", agent(session));
     field("progress", progress(session));
     field("tokens", tokens(session));
+    let account = response.account.clone().unwrap_or_default();
+    field("cache", usage::reading(&account));
+    field("cost", usage::cost(&account));
     field("fork of", fork_of(session));
     field("created", both(session.created_at_ms, page));
     field("updated", both(session.updated_at_ms, page));
@@ -158,6 +207,10 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
     field("labels", labels(session));
     for (index, call) in response.open_calls.iter().enumerate() {
         field(if index == 0 { "calls" } else { "" }, open_call(call, page.width));
+    }
+    for question in questions(response) {
+        lines.push(String::new());
+        lines.extend(question.lines(paint));
     }
     for approval in &response.open_approvals {
         lines.push(String::new());
@@ -245,7 +298,7 @@ fn open_call(call: &OpenCall, width: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stepwell_proto::v1::{Approval, Usage};
+    use stepwell_proto::v1::{Account, Approval, ModelAccount, Usage};
 
     const ID: &str = "01KYS8D3V0QXG6N9T7W2B4C5E6";
 
@@ -318,10 +371,15 @@ mod tests {
             owner_seen_at_ms: 239_000,
             ownership: "parked".into(),
             answer: "done\n".into(),
+            account: Some(Account {
+                bound_tokens: 4_000,
+                uncached_tokens: 4_345,
+                read_ratio_thousandths: 1_086,
+                models: vec![ModelAccount { cost_micros: Some(500), ..ModelAccount::default() }],
+            }),
             ..GetSessionResponse::default()
         };
-        let around =
-            Page { now_ms: 241_000, zone: TimeZone::UTC, width: Some(100), paint: Paint::NONE };
+        let around = around(false);
         let lines = page(&session(SessionStatus::WaitingApproval), &response, &around);
         let page = lines.join("\n");
         for part in [
@@ -333,6 +391,9 @@ mod tests {
             ),
             "agent     coder v2\nprogress  3 steps, 17 events\n".to_owned(),
             "tokens    12,345 in, 8,000 of them cached; 456 out\n".to_owned(),
+            "cache     4,345 tokens read, 1.08 × the 4,000 of the first prompt and the \
+             observations\ncost      0.0005\n"
+                .to_owned(),
             "created   1970-01-01 00:00:01 UTC (4 min ago)\n".to_owned(),
             "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n"
                 .to_owned(),
@@ -341,6 +402,40 @@ mod tests {
         ] {
             assert!(page.contains(&part), "{part:?} is missing in:\n{page}");
         }
+    }
+
+    fn around(is_past: bool) -> Page {
+        let (zone, paint) = (TimeZone::UTC, Paint::NONE);
+        Page { now_ms: 241_000, zone, width: Some(100), paint, is_past }
+    }
+
+    fn asking(calls: &[&str]) -> GetSessionResponse {
+        let call = |id: &&str| OpenCall {
+            call_id: (*id).into(),
+            tool: "ask_user".into(),
+            arguments: r#"{"question":"Red\nor blue?"}"#.into(),
+            status: "awaiting_answer".into(),
+            ..OpenCall::default()
+        };
+        let open_calls = calls.iter().map(call).collect();
+        GetSessionResponse { open_calls, ..GetSessionResponse::default() }
+    }
+
+    #[test]
+    fn a_question_is_shown_with_how_to_answer() {
+        let waiting = session(SessionStatus::WaitingInput);
+        let shown = page(&waiting, &asking(&["3.1"]), &around(false)).join("\n");
+        assert!(shown.contains(&format!("next      stepwell send {ID} TEXT\n")), "{shown}");
+        assert!(shown.contains("\n\nasks (call 3.1)\nRed\nor blue?"), "{shown}");
+        let two = next_commands(&waiting, &asking(&["3.1", "3.2"]));
+        assert_eq!(two[1], format!("stepwell send {ID} --answers 3.2 TEXT"));
+    }
+
+    #[test]
+    fn the_past_needs_no_command() {
+        let waiting = session(SessionStatus::WaitingInput);
+        let shown = page(&waiting, &asking(&["3.1"]), &around(true)).join("\n");
+        assert!(shown.contains("asks (call 3.1)") && !shown.contains("stepwell send"), "{shown}");
     }
 
     #[test]

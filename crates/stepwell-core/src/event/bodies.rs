@@ -325,6 +325,8 @@ pub enum LimitKind {
     Context,
     /// The model's output limit cut the answer off.
     OutputTokens,
+    /// [`crate::agent::Limits::unusable_replies_max`].
+    UnusableReplies,
 }
 
 impl LimitKind {
@@ -337,6 +339,7 @@ impl LimitKind {
             Self::RepeatedAction => "repeated_action",
             Self::Context => "context",
             Self::OutputTokens => "output_tokens",
+            Self::UnusableReplies => "unusable_replies",
         }
     }
 }

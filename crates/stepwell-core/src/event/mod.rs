@@ -36,6 +36,16 @@ pub enum Actor {
     Model(String),
 }
 
+/// The name of the person who holds a session that came from elsewhere: nobody did it by hand.
+pub const IMPORTER: &str = "import";
+
+impl Actor {
+    /// Whether it stands for an import.
+    pub(crate) fn is_import(&self) -> bool {
+        matches!(self, Self::Person(name) if name == IMPORTER)
+    }
+}
+
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

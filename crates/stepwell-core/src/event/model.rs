@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arguments::Repair;
 use crate::ids::CallId;
 use crate::text::Text;
 
@@ -19,6 +20,9 @@ pub struct ModelRequested {
     pub prompt_digest: String,
     /// Length of the request body in bytes.
     pub prompt_bytes: u64,
+    /// The model that is asked in place of the agent's own, which failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
 }
 
 /// See [`EventBody::ModelReplied`](super::EventBody::ModelReplied).
@@ -37,6 +41,10 @@ pub struct ModelReplied {
     /// The calls it asked for, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// Why the answer does not have the form that the agent asks for: what the model is told. `None`
+    /// when it has it, or when there is no answer or no such form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_problem: Option<String>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
     /// Tokens as the server counted them.
@@ -62,12 +70,24 @@ pub struct ToolCall {
     pub wire_id: String,
     /// The tool's name as the model wrote it.
     pub name: String,
-    /// The arguments as the model wrote them, byte for byte.
+    /// The arguments as the model wrote them, byte for byte, or what they were repaired to.
     pub arguments: Text,
+    /// What was repaired; `None` when nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repaired: Option<Repaired>,
     /// Why the arguments cannot be used: what the model is told. `None` when they were read
     /// strictly and fit the tool's schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// Arguments that were no JSON and whose meaning is certain all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repaired {
+    /// The arguments as the model wrote them, byte for byte.
+    pub raw: Text,
+    /// What was done to them, in this order.
+    pub repairs: Vec<Repair>,
 }
 
 /// Why the model stopped.
@@ -94,6 +114,17 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens of the reply.
     pub completion_tokens: u64,
+    /// Of the prompt's, those that were read and put into the cache, where the server says so.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_tokens: u64,
+    /// Of the reply's, those of reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -102,11 +133,24 @@ impl Usage {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
+    /// Prompt tokens that the server had to read.
+    pub fn uncached_tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_sub(self.cached_tokens)
+    }
+
+    /// The three sums that lists keep.
+    #[must_use]
+    pub fn listed(&self) -> Self {
+        Self { created_tokens: 0, reasoning_tokens: 0, ..*self }
+    }
+
     /// Adds another call's tokens.
     pub fn add(&mut self, other: &Self) {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.created_tokens = self.created_tokens.saturating_add(other.created_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
     }
 }
 
@@ -129,6 +173,37 @@ pub struct ModelFailed {
     /// How long the server asked us to wait, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// Which limit passed, for [`ModelErrorKind::Timeout`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<TimeLimit>,
+    /// What did not fit, for [`ModelErrorKind::ContextTooLong`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextSize>,
+}
+
+/// The time limits of a model call, as in [`crate::agent::ModelTimeouts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeLimit {
+    /// Until the connection stands.
+    Connect,
+    /// Until the first token.
+    FirstToken,
+    /// Until the next token.
+    BetweenTokens,
+    /// Until the end.
+    Total,
+}
+
+/// A prompt that does not fit, in tokens, as far as the server said it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSize {
+    /// What the model can take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// What the prompt has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<u64>,
 }
 
 /// Kinds of failed model calls. The kind decides what happens next.
@@ -139,14 +214,18 @@ pub enum ModelErrorKind {
     Transport,
     /// The server has too much to do (503 and its kin).
     Overloaded,
-    /// 429.
+    /// 429, or the server asks to come back later.
     RateLimited,
+    /// The account's quota or credit is used up: it is filled again by time or by a person.
+    QuotaExhausted,
     /// The prompt does not fit the model's context.
     ContextTooLong,
     /// The server does not accept the request.
     BadRequest,
     /// The key is missing or wrong.
     Unauthorized,
+    /// A filter of the server refuses the prompt.
+    ContentFilter,
     /// The server failed (5xx).
     ServerError,
     /// The stream broke off or carried an error.
@@ -164,11 +243,14 @@ impl ModelErrorKind {
             Self::Transport
             | Self::Overloaded
             | Self::RateLimited
+            | Self::QuotaExhausted
             | Self::ServerError
             | Self::StreamBroken
             | Self::Timeout
             | Self::BadResponse => true,
-            Self::ContextTooLong | Self::BadRequest | Self::Unauthorized => false,
+            Self::ContextTooLong | Self::BadRequest | Self::Unauthorized | Self::ContentFilter => {
+                false
+            }
         }
     }
 
@@ -178,9 +260,11 @@ impl ModelErrorKind {
             Self::Transport => "transport",
             Self::Overloaded => "overloaded",
             Self::RateLimited => "rate_limited",
+            Self::QuotaExhausted => "quota_exhausted",
             Self::ContextTooLong => "context_too_long",
             Self::BadRequest => "bad_request",
             Self::Unauthorized => "unauthorized",
+            Self::ContentFilter => "content_filter",
             Self::ServerError => "server_error",
             Self::StreamBroken => "stream_broken",
             Self::Timeout => "timeout",

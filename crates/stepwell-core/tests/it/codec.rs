@@ -108,8 +108,8 @@ fn payloads_at_the_limit_stay() {
 
 #[test]
 fn what_cannot_be_read_says_why() {
-    let future = decode("model_replied", 2, "{}").unwrap_err();
-    assert_eq!(future, CodecError::FromTheFuture { kind: "model_replied".into(), found: 2 });
+    let future = decode("model_replied", 3, "{}").unwrap_err();
+    assert_eq!(future, CodecError::FromTheFuture { kind: "model_replied".into(), found: 3 });
     for json in ["", "{", "[]", "null", "{\"step\":\"one\"}", "{\"step\":1}"] {
         let damaged = decode("model_requested", 1, json).unwrap_err();
         assert!(matches!(&damaged, CodecError::Damaged { kind, .. } if kind == "model_requested"));

@@ -9,13 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stepwell_core::arguments::Repair;
 use stepwell_core::codec::{EVENT_SCHEMA, decode, encode};
 use stepwell_core::event::{
-    ApprovalDecided, ApprovalDecision, ApprovalRequested, CancelRequested, Edit, EventBody,
-    EventKind, FinishReason, Label, LimitKind, MessageReceived, ModelErrorKind, ModelFailed,
-    ModelReplied, ModelRequested, Outcome, OverrideApplied, PauseRequested, Question,
-    RefusalReason, ResumeRequested, SessionFinished, Timer, TimerFired, TimerStarted, ToolCall,
-    ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused, ToolScheduled, Usage,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, CancelRequested, ContextSize, Edit,
+    EventBody, EventKind, FinishReason, Label, LimitKind, MessageReceived, ModelErrorKind,
+    ModelFailed, ModelReplied, ModelRequested, Outcome, OverrideApplied, PauseRequested, Question,
+    RefusalReason, Repaired, ResumeRequested, SessionFinished, TimeLimit, Timer, TimerFired,
+    TimerStarted, ToolCall, ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused,
+    ToolScheduled, Usage,
 };
 use stepwell_core::text::BlobRef;
 use stepwell_core::{ApprovalId, JsonText, Seq, SessionId, Text, TimestampMs};
@@ -79,6 +81,7 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
         ("repeated", finished(Outcome::LimitReached, Some(LimitKind::RepeatedAction), "r").into()),
         ("context", finished(Outcome::LimitReached, Some(LimitKind::Context), "c").into()),
         ("output", finished(Outcome::LimitReached, Some(LimitKind::OutputTokens), "o").into()),
+        ("unusable", finished(Outcome::LimitReached, Some(LimitKind::UnusableReplies), "u").into()),
     ]
 }
 
@@ -133,11 +136,23 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
             ..call(2, "call_b", wants("put", "{\"box\":"))
         },
         ToolCall { arguments: Text::Detached(blob()), ..call(3, "call_c", wants("put", "")) },
+        ToolCall {
+            repaired: Some(Repaired {
+                raw: Text::from("```json\n{\"box\":4,}\n```"),
+                repairs: vec![Repair::CodeFence, Repair::TrailingComma],
+            }),
+            ..call(4, "call_d", wants("put", r#"{"box":4}"#))
+        },
     ];
     let full = ModelReplied {
         content: Text::from("I look."),
         reasoning: Text::from("Where is it?"),
-        usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 40 },
+        usage: Usage {
+            prompt_tokens: 900,
+            cached_tokens: 800,
+            completion_tokens: 40,
+            ..Usage::default()
+        },
         ..reply(2, 3, "", calls)
     };
     let requested = ModelRequested {
@@ -145,22 +160,50 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         attempt: 1,
         prompt_digest: "0f".repeat(32),
         prompt_bytes: 12_345,
+        fallback: None,
     };
-    let limited = ModelFailed {
-        http_status: Some(429),
-        retry_after_ms: Some(7_000),
-        ..failure(2, 1, ModelErrorKind::RateLimited)
-    };
+    let fallen_back = ModelRequested { fallback: Some("small".into()), ..requested.clone() };
     let finish = |finish_reason| ModelReplied { finish_reason, ..reply(1, 1, "x", Vec::new()) };
     let mut samples: Vec<(&'static str, EventBody)> = vec![
+        ("fallback", fallen_back.into()),
         ("bare", requested.into()),
         ("bare", reply(1, 1, "", Vec::new()).into()),
         ("full", full.into()),
         ("length", finish(FinishReason::Length).into()),
         ("filter", finish(FinishReason::ContentFilter).into()),
+    ];
+    samples.extend(failure_samples());
+    samples
+}
+
+fn failure_samples() -> Vec<(&'static str, EventBody)> {
+    let limited = ModelFailed {
+        http_status: Some(429),
+        retry_after_ms: Some(7_000),
+        ..failure(2, 1, ModelErrorKind::RateLimited)
+    };
+    let mut samples: Vec<(&'static str, EventBody)> = vec![
         ("full", limited.into()),
+        (
+            "time_limit",
+            ModelFailed {
+                time_limit: Some(TimeLimit::FirstToken),
+                ..failure(1, 1, ModelErrorKind::Timeout)
+            }
+            .into(),
+        ),
+        (
+            "context",
+            ModelFailed {
+                context: Some(ContextSize { limit: Some(16_384), prompt: Some(16_385) }),
+                ..failure(1, 1, ModelErrorKind::ContextTooLong)
+            }
+            .into(),
+        ),
     ];
     for error in [
+        ModelErrorKind::QuotaExhausted,
+        ModelErrorKind::ContentFilter,
         ModelErrorKind::Transport,
         ModelErrorKind::Overloaded,
         ModelErrorKind::ContextTooLong,

@@ -41,6 +41,48 @@ fn the_steps_are_counted() {
     ended(&world, LimitKind::Steps, "2 of 2 steps are used");
 }
 
+/// A reply with calls of which none can be used.
+fn unusable(world: &mut World) {
+    let (step, attempt) = (world.state.step, world.attempt());
+    let mut call = wants("find", "{\"box\":");
+    call.problem = Some("the JSON ends too early".into());
+    world.when(Input::ModelReplied(reply(step, attempt, "", vec![call])));
+}
+
+#[test]
+fn replies_that_cannot_be_used_come_to_an_end() {
+    let limits = || Limits { unusable_replies_max: 3, repeat_window: 0, ..Limits::default() };
+    let mut world = limited(limits());
+    unusable(&mut world);
+    unusable(&mut world);
+    step(&mut world, &[("find", "{}")]);
+    unusable(&mut world);
+    step(&mut world, &[("fly", "{}")]);
+    assert_eq!(world.status(), Status::Thinking, "a good call between begins anew");
+    unusable(&mut world);
+    let reason = "replies in a row that could not be used: 3; the last: the JSON ends too early";
+    ended(&world, LimitKind::UnusableReplies, reason);
+
+    let mut world = limited(limits());
+    unusable(&mut world);
+    unusable(&mut world);
+    world.when(message("write it like this"));
+    unusable(&mut world);
+    unusable(&mut world);
+    assert_eq!(world.status(), Status::Thinking, "a word of a person begins anew");
+}
+
+#[test]
+fn one_good_call_among_bad_ones_is_progress() {
+    let mut world = limited(Limits { unusable_replies_max: 1, ..Limits::default() });
+    world.calls(&[("find", r#"{"a":1}"#), ("fly", "{}")]);
+    world.done(id(1, 1), "x");
+    assert_eq!(world.status(), Status::Thinking);
+    step(&mut world, &[("fly", "{}")]);
+    let reason = "replies in a row that could not be used: 1; the last: there is no tool `fly`";
+    ended(&world, LimitKind::UnusableReplies, reason);
+}
+
 #[test]
 fn an_answer_in_the_last_step_is_in_time() {
     let mut world = limited(Limits { steps_max: 1, ..Limits::default() });

@@ -20,6 +20,7 @@ mod limits;
 mod messages;
 mod model;
 mod outcome;
+mod output;
 mod pause;
 mod prompt;
 mod properties;

@@ -1,7 +1,7 @@
 //! Model calls that fail: waits, attempts, ends.
 
 use serde_json::Value;
-use stepwell_core::agent::{RETRY_AFTER_MS_MAX, RetryPolicy};
+use stepwell_core::agent::{FallbackModel, RETRY_AFTER_MS_MAX, RetryPolicy};
 use stepwell_core::event::{EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
 use stepwell_core::{Command, Input, Reject, Status};
 
@@ -37,6 +37,7 @@ fn every_kind_of_failure_has_its_consequence() {
         (ModelErrorKind::Transport, ["model_failed", "timer_started"]),
         (ModelErrorKind::Overloaded, ["model_failed", "timer_started"]),
         (ModelErrorKind::RateLimited, ["model_failed", "timer_started"]),
+        (ModelErrorKind::QuotaExhausted, ["model_failed", "timer_started"]),
         (ModelErrorKind::ServerError, ["model_failed", "timer_started"]),
         (ModelErrorKind::StreamBroken, ["model_failed", "timer_started"]),
         (ModelErrorKind::Timeout, ["model_failed", "timer_started"]),
@@ -44,6 +45,7 @@ fn every_kind_of_failure_has_its_consequence() {
         (ModelErrorKind::ContextTooLong, ["model_failed", "session_finished"]),
         (ModelErrorKind::BadRequest, ["model_failed", "session_finished"]),
         (ModelErrorKind::Unauthorized, ["model_failed", "session_finished"]),
+        (ModelErrorKind::ContentFilter, ["model_failed", "session_finished"]),
     ] {
         assert_eq!(World::new().fail(error), kinds, "{error:?}");
     }
@@ -133,6 +135,85 @@ fn the_rows_of_retry_after() {
             assert!((cap..=cap + 1_000).contains(&wait), "{row}: {wait}");
         }
     }
+}
+
+fn fallback(name: &str, after_attempts: u32) -> FallbackModel {
+    FallbackModel {
+        after_attempts,
+        name: name.into(),
+        base_url: format!("http://{name}/v1"),
+        replicas: Vec::new(),
+        api_key_env: None,
+    }
+}
+
+/// The model that the last request goes to, as its body and its event say.
+fn asked(world: &World) -> String {
+    let EventBody::ModelRequested(it) = world.last() else { panic!("{:?}", world.last()) };
+    let body: Value = serde_json::from_str(&world.state.request(it.attempt).body()).unwrap();
+    let model = body["model"].as_str().unwrap().to_owned();
+    assert_eq!(it.fallback.as_deref().unwrap_or("small"), model);
+    assert_eq!(body["messages"].as_array().unwrap().len(), world.messages().len());
+    model
+}
+
+#[test]
+fn a_fallback_is_asked_after_its_attempts_and_the_next_step_begins_with_the_first_model() {
+    let mut agent = agent();
+    agent.model.fallbacks = vec![fallback("other", 2), fallback("third", 1)];
+    agent.retry.attempts_max = 6;
+    let mut world = World::of(agent.clone());
+    let mut models = vec![asked(&world)];
+    for _ in 0..4 {
+        world.fail(ModelErrorKind::ServerError);
+        world.wake();
+        models.push(asked(&world));
+    }
+    assert_eq!(models, ["small", "small", "other", "third", "third"]);
+    assert_eq!(agent.model.at(3).base_url, "http://other/v1");
+    assert_eq!(agent.model.at(2), agent.model);
+    world.calls(&[("find", "{}")]);
+    world.done(crate::world::id(1, 1), "x");
+    assert_eq!(asked(&world), "small");
+    let outline = world.state.outline().request(3);
+    assert_eq!(outline.body_bytes(), world.state.request(3).body_bytes());
+}
+
+/// An empty account is no fault of the request: the session waits as long as it takes, and the
+/// attempts that met it do not count.
+#[test]
+fn an_exhausted_quota_is_waited_for() {
+    let mut world = World::new();
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        let quota = world.fail(ModelErrorKind::QuotaExhausted);
+        assert_eq!(quota, ["model_failed", "timer_started"]);
+        waits.push(world.state.timers[&Timer::ModelRetry].0 - world.now);
+        assert_eq!(world.status(), Status::Sleeping);
+        assert!(stepwell_core::explain::explain(&world.state).contains("quota"));
+        world.wake();
+    }
+    assert!((60_000..=75_000).contains(&waits[0]), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 30 * 60_000 * 5 / 4), "{waits:?}");
+    for _ in 0..2 {
+        assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "timer_started"]);
+        let wait = world.state.timers[&Timer::ModelRetry].0 - world.now;
+        assert!(wait < 60_000, "the usual backoff: {wait}");
+        world.wake();
+    }
+    assert_eq!(world.fail(ModelErrorKind::Timeout), ["model_failed", "session_finished"]);
+    let EventBody::SessionFinished(end) = world.last() else { panic!() };
+    assert!(end.reason.starts_with("3 attempts failed"), "{}", end.reason);
+}
+
+#[test]
+fn the_wait_that_a_server_names_for_its_quota_is_kept() {
+    let mut world = World::new();
+    let mut failure = failure(1, 1, ModelErrorKind::QuotaExhausted);
+    failure.retry_after_ms = Some(6 * 3_600_000);
+    world.when(Input::ModelFailed(failure));
+    let wait = world.state.timers[&Timer::ModelRetry].0 - world.now;
+    assert!((6 * 3_600_000..=6 * 3_600_000 + 1_000).contains(&wait), "{wait}");
 }
 
 #[test]

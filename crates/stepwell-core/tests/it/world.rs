@@ -15,6 +15,7 @@ use stepwell_core::event::{
     ToolOutcome, Usage,
 };
 use stepwell_core::explain::explain;
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::state::{CallStatus, Phase};
 use stepwell_core::{
     Agent, ApprovalId, CallId, Command, Decision, Effect, Input, JsonText, Reject, Seq, SessionId,
@@ -61,6 +62,8 @@ pub(crate) fn agent() -> Agent {
         model: ModelSpec {
             name: "small".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse(r#"{"temperature":0}"#).unwrap(),
             timeouts: ModelTimeouts::default(),
@@ -86,6 +89,7 @@ pub(crate) fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy { attempts_max: 3, base_ms: 1_000, cap_ms: 60_000 },
+        output: OutputPolicy::default(),
     }
 }
 
@@ -121,6 +125,7 @@ pub(crate) fn wants(tool: &str, arguments: &str) -> ToolCall {
         wire_id: String::new(),
         name: tool.into(),
         arguments: Text::from(arguments),
+        repaired: None,
         problem: None,
     }
 }
@@ -133,8 +138,14 @@ pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>
         content: Text::from(content),
         reasoning: Text::default(),
         tool_calls: calls,
+        answer_problem: None,
         finish_reason,
-        usage: Usage { prompt_tokens: 100, cached_tokens: 0, completion_tokens: 10 },
+        usage: Usage {
+            prompt_tokens: 100,
+            cached_tokens: 0,
+            completion_tokens: 10,
+            ..Usage::default()
+        },
         endpoint: "http://127.0.0.1:8000".into(),
         first_token_ms: 5,
         duration_ms: 50,
@@ -150,6 +161,8 @@ pub(crate) fn failure(step: u32, attempt: u32, error: ModelErrorKind) -> ModelFa
         message: "no luck".into(),
         http_status: None,
         retry_after_ms: None,
+        time_limit: None,
+        context: None,
     }
 }
 
@@ -474,16 +487,23 @@ fn check_requests(before: &SessionState, events: &[Event]) {
     let mut state = before.clone();
     for event in events {
         let known = state.prompt.body();
+        let segments: Vec<&str> = state.prompt.body_segments().collect();
+        let closing = segments.last().copied().unwrap_or_default().to_string();
         state = fold(state, [event]).unwrap();
         let body = state.prompt.body();
         let is_other = matches!(&event.body, EventBody::OverrideApplied(it) if it.agent.is_some());
         if known != "]}" && !is_other {
-            let open = known.strip_suffix("]}").expect("law: a request is closed by ]}");
+            let open = known.strip_suffix(&closing).expect("law: a request ends with its closing");
             assert!(body.starts_with(open), "law: a prompt only grows: {known} {body}");
         }
         if let EventBody::ModelRequested(it) = &event.body {
-            assert_eq!(it.prompt_digest, blake3::hash(body.as_bytes()).to_hex().as_str());
-            assert_eq!(it.prompt_bytes, body.len() as u64);
+            let sent = state.request(it.attempt).body();
+            assert_eq!(it.prompt_digest, blake3::hash(sent.as_bytes()).to_hex().as_str());
+            assert_eq!(it.prompt_bytes, sent.len() as u64);
+            assert!(
+                it.fallback.is_some() || sent == body,
+                "law: only a fallback is asked otherwise"
+            );
             check_pairs(&messages(&state));
         }
     }

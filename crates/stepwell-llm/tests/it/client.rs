@@ -1,16 +1,17 @@
 //! The client against a real socket: what it sends, every kind of failure, time, cancel, reuse.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use stepwell_core::agent::ModelTimeouts;
-use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
+use stepwell_core::event::{FinishReason, ModelErrorKind, TimeLimit, Usage};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort};
 use tokio_util::sync::CancellationToken;
 
 use crate::answers::{delta, end, stream_of};
 use crate::peer::{PATIENT, Peer, Request, STREAM_HEAD, Watcher, ask, chunk, request, response};
-use crate::transcripts::body_of;
+use crate::transcripts::{body_of, transcripts};
 
 /// A limit that is meant to pass.
 const SHORT_MS: u64 = 40;
@@ -92,7 +93,8 @@ async fn a_recorded_stream_comes_out_whole_with_pieces_on_the_way() {
     assert_eq!(answer.reasoning, "\nThe user wants a greeting.\n");
     assert_eq!(answer.content, "\n\nHello there.");
     assert_eq!(answer.finish_reason, FinishReason::Stop);
-    let usage = Usage { prompt_tokens: 30, cached_tokens: 0, completion_tokens: 16 };
+    let usage =
+        Usage { prompt_tokens: 30, cached_tokens: 0, completion_tokens: 16, ..Usage::default() };
     assert_eq!(answer.usage, usage);
     assert!(answer.first_token_ms <= answer.duration_ms);
     let chunks = watcher.chunks();
@@ -137,12 +139,33 @@ async fn recorded_refusals_have_their_kinds() {
     }
 }
 
+/// Every answer of vLLM that is no success, as it came.
+#[tokio::test]
+async fn every_recorded_refusal_is_understood() {
+    let mut report = String::new();
+    for path in transcripts() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.starts_with(b"HTTP/1.1 2") {
+            continue;
+        }
+        let failure = failure_of(&bytes).await;
+        let _ =
+            write!(report, "{}: {}", name.trim_end_matches(".response.txt"), failure.kind.as_str());
+        if let Some(context) = failure.context {
+            let _ = write!(report, " {context:?}");
+        }
+        let _ = writeln!(report, "\n  {}", failure.message);
+    }
+    insta::assert_snapshot!("refusals", report);
+}
+
 #[tokio::test]
 async fn other_refusals_have_their_kinds() {
     let quota = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     let page = "<html><h1>Bad Gateway</h1></html>";
     for (status, body, kind, words) in [
-        (429, quota, ModelErrorKind::RateLimited, "current quota"),
+        (429, quota, ModelErrorKind::QuotaExhausted, "current quota"),
         (408, "", ModelErrorKind::RateLimited, "HTTP 408"),
         (500, r#"{"error":{"message":"boom"}}"#, ModelErrorKind::ServerError, "boom"),
         (502, page, ModelErrorKind::Overloaded, "Bad Gateway"),
@@ -330,6 +353,7 @@ async fn the_time_between_tokens_has_a_limit() {
     begin.extend(chunk(format!("data: {}\n\n", delta(r#"{"content":"a"}"#)).as_bytes()));
     let failure = ask_silent_server(&begin, limits).await;
     check(&failure, ModelErrorKind::Timeout, Some(200), "no further token within 40 ms");
+    assert_eq!(failure.time_limit, Some(TimeLimit::BetweenTokens));
 }
 
 #[tokio::test]
@@ -337,6 +361,7 @@ async fn the_whole_call_has_a_limit() {
     let limits = ModelTimeouts { total_ms: SHORT_MS, ..PATIENT };
     let failure = ask_silent_server(b"", limits).await;
     check(&failure, ModelErrorKind::Timeout, None, "not finished within 40 ms");
+    assert_eq!(failure.time_limit, Some(TimeLimit::Total));
 }
 
 #[tokio::test]

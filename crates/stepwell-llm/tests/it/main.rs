@@ -13,5 +13,6 @@ mod client;
 mod dialects;
 #[cfg(test)]
 mod peer;
+mod replicas;
 #[cfg(test)]
 mod transcripts;

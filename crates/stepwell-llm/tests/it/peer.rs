@@ -3,10 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
-use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
+use stepwell_ports::{
+    Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -136,6 +139,8 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         model: ModelSpec {
             name: "m".into(),
             base_url,
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse("{}").unwrap(),
             timeouts,
@@ -146,11 +151,13 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     };
     ModelRequest {
         session_id: SessionId::from_random([7; 16]),
         step: 1,
         attempt: 1,
+        affinity: Affinity::default(),
         prompt: Prompt::new(&agent, "Say ok."),
         model: agent.model,
     }

@@ -234,3 +234,53 @@ async fn a_cancelled_session_does_not_wait_for_a_call_that_never_began() {
         assert_eq!(node.engine.active_sessions(), 0);
     }
 }
+
+/// A hundred sessions meet the same outage: while it lasts the server is probed and not stormed, and
+/// when it is over all of them come through soon.
+#[tokio::test(start_paused = true)]
+async fn a_fleet_does_not_storm_a_server_that_is_down() {
+    const SESSIONS: usize = 100;
+    let world = World::new(3);
+    world.model.play(|_| fail(ModelErrorKind::Overloaded));
+    let node = world.start("n1");
+    let mut agent = agent();
+    agent.retry.attempts_max = 1_000;
+    agent.retry.cap_ms = 1_000;
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(node.create(&agent).await.unwrap());
+    }
+    world.pass_ms(60_000).await;
+    let before = world.model.asks().len();
+    world.pass_ms(60_000).await;
+    let repeated = world.model.asks().len() - before;
+    assert!((100..=130).contains(&repeated), "two in a second, not {repeated} in a minute");
+
+    world.model.play(|_| say("done"));
+    world.pass_ms(10_000).await;
+    for session_id in sessions {
+        assert_eq!(world.status(session_id).await, Status::Completed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_waits_for_its_turn_can_be_cancelled() {
+    let world = World::new(4);
+    world.model.play(|_| fail(ModelErrorKind::Overloaded));
+    let node = world.start("n1");
+    let mut agent = agent();
+    agent.retry.attempts_max = 1_000;
+    agent.retry.cap_ms = 1_000;
+    let mut sessions = Vec::new();
+    for _ in 0..60 {
+        sessions.push(node.create(&agent).await.unwrap());
+    }
+    world.pass_ms(30_000).await;
+    for session_id in &sessions {
+        node.submit(*session_id, people::cancel()).await.unwrap();
+    }
+    world.pass_ms(10).await;
+    for session_id in sessions {
+        assert_eq!(world.status(session_id).await, Status::Cancelled);
+    }
+}

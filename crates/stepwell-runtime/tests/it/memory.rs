@@ -53,7 +53,7 @@ async fn more_sessions_than_fit_wait_for_their_turn_and_all_end() {
     assert_eq!(node.engine.active_sessions(), 0);
 }
 
-/// Sessions that wait for a worker stay in memory; they must not lock people out.
+/// Sessions that wait for a worker stay in memory for a moment; they must not lock people out.
 #[tokio::test(start_paused = true)]
 async fn people_are_heard_when_memory_is_full() {
     let world = World::new(3);
@@ -81,4 +81,57 @@ async fn people_are_heard_when_memory_is_full() {
         assert_eq!(count(&world, session_id, EventKind::SessionFinished).await, 1);
     }
     assert_eq!(node.engine.active_sessions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_wait_for_a_worker_leave_memory_to_others() {
+    let world = World::new(4);
+    world.fleet.kill_worker("w1");
+    world.model.play(steps(vec![call(&[(LOOK, "{}"), (PAY, "{}")])]));
+    let options = EngineOptions { active_sessions_max: 5, ..EngineOptions::for_node("n1") };
+    let node = world.start_with(options, 0);
+    let mut waiting = Vec::new();
+    for _ in 0..40 {
+        waiting.push(node.create(&agent()).await.unwrap());
+    }
+    assert!(world.until_ms(60_000, async || node.engine.active_sessions() == 0).await);
+    for session_id in &waiting {
+        let approval_id = open_approval(&world, *session_id).await;
+        node.submit(*session_id, people::decide(approval_id, ApprovalDecision::Approve))
+            .await
+            .unwrap();
+    }
+    assert!(world.until_ms(60_000, async || node.engine.active_sessions() == 0).await);
+    let before = node.store.calls();
+    world.pass_ms(100_000).await;
+    let after = node.store.calls();
+    for (name, calls) in &after {
+        let more = calls - before.get(name).copied().unwrap_or(0);
+        assert!(more <= 11, "{name} was called {more} times");
+    }
+    // Others have the room.
+    world.model.play(steps(vec![]));
+    let other = node.create(&agent()).await.unwrap();
+    world.until_status(other, Status::Completed).await;
+    world.fleet.add_worker("w2", 4, None);
+    for session_id in waiting {
+        world.until_status(session_id, Status::Completed).await;
+    }
+    assert_eq!(node.engine.active_sessions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_comes_though_no_worker_does() {
+    let world = World::new(5);
+    world.fleet.kill_worker("w1");
+    world.model.play(steps(vec![call(&[(LOOK, "{}")])]));
+    let node = world.start("n1");
+    let mut agent = agent();
+    agent.limits.deadline_ms = Some(3_600_000);
+    let session_id = node.create(&agent).await.unwrap();
+    assert!(world.until_ms(60_000, async || node.engine.active_sessions() == 0).await);
+    world.pass_ms(3_500_000).await;
+    assert_eq!(world.status(session_id).await, Status::ExecutingTools);
+    world.pass_ms(150_000).await;
+    assert_eq!(world.status(session_id).await, Status::LimitReached);
 }

@@ -6,6 +6,9 @@
 mod duration;
 mod json;
 mod model;
+mod output;
+#[cfg(test)]
+mod output_tests;
 mod place;
 mod reader;
 mod rules;
@@ -13,11 +16,12 @@ mod rules;
 mod tests;
 mod tools;
 
-use stepwell_core::agent::{Limits, RetryPolicy};
+use stepwell_core::agent::{Limits, ModelSpec, RetryPolicy};
 use stepwell_core::{Agent, ToolSpec};
 use toml::de::DeTable;
 
 pub use duration::{DURATION_MS_MAX, read as read_duration_ms};
+pub use output::notes;
 pub use place::{AgentFileError, Problem};
 pub use tools::Catalogue;
 
@@ -45,6 +49,8 @@ pub struct ModelDefaults {
     pub name: Option<String>,
     /// Address of its server (`STEPWELL_MODEL_URL`).
     pub base_url: Option<String>,
+    /// Addresses of further servers of the same model.
+    pub replicas: Vec<String>,
     /// Name of the environment variable with the key for that address.
     pub api_key_env: Option<String>,
 }
@@ -94,15 +100,23 @@ fn read_agent(
     }
     let interactive = document.flag("interactive").unwrap_or(false);
     let tools: Vec<ToolSpec> = tools::read(&mut document, catalogue);
-    let model = model::read(&mut document, defaults);
+    let (model, written) = model::read(&mut document, defaults);
+    let output = output::read(&mut document, written, &tools);
+    if let Some(model) = &model {
+        output::check_parameters(&document, &output, &model.parameters);
+    }
     let limits = limits(&mut document);
     let Approval { rules, expires_after_ms } = rules::read(&mut document, &tools);
     let retry = retry(&mut document);
+    if let Some(model) = &model {
+        check_fallbacks(&document, model, &retry);
+    }
     document.finish(|key| match key {
         "system" | "system_prompt" | "prompt" => Some("did you mean `instructions`?"),
         "approvals" => Some("did you mean [approval]?"),
         "timeouts" => Some("did you mean [model.timeouts]?"),
-        "parameters" | "base_url" => Some("it belongs into [model]"),
+        "response_format" | "structured_outputs" => Some("did you mean [answer]?"),
+        "parameters" | "base_url" | "tool_choice" => Some("it belongs into [model]"),
         _ => None,
     });
     Some(Agent {
@@ -116,6 +130,7 @@ fn read_agent(
         approval_expires_after_ms: expires_after_ms,
         interactive,
         retry,
+        output,
     })
 }
 
@@ -151,6 +166,9 @@ fn limits(document: &mut Section<'_>) -> Limits {
         tool_attempts_max: section
             .small_number("tool_attempts", 1)
             .unwrap_or(default.tool_attempts_max),
+        unusable_replies_max: section
+            .small_number("unusable_replies", 0)
+            .unwrap_or(default.unusable_replies_max),
         observation_bytes_max: section
             .small_number("observation_bytes", OBSERVATION_BYTES_MIN)
             .unwrap_or(default.observation_bytes_max),
@@ -170,6 +188,19 @@ fn limits(document: &mut Section<'_>) -> Limits {
         _ => None,
     });
     limits
+}
+
+/// A fallback whose turn never comes would be thought to be there.
+fn check_fallbacks(document: &Section<'_>, model: &ModelSpec, retry: &RetryPolicy) {
+    let before: u64 = model.fallbacks.iter().map(|it| u64::from(it.after_attempts)).sum();
+    if before >= u64::from(retry.attempts_max) {
+        let problem = format!(
+            "the last [[model.fallback]] is asked after {before} attempts, and [retry] ends after \
+             {}: make `attempts` of [retry] larger or `after` smaller",
+            retry.attempts_max
+        );
+        document.reader().problem(document.place_of("model"), problem);
+    }
 }
 
 fn retry(document: &mut Section<'_>) -> RetryPolicy {

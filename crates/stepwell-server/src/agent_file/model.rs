@@ -1,17 +1,21 @@
 //! `[model]`: which model, where, with which parameters, how long it may take.
 
 use stepwell_core::JsonText;
-use stepwell_core::agent::{ModelSpec, ModelTimeouts};
+use stepwell_core::agent::{FallbackModel, ModelSpec, ModelTimeouts};
 use toml::de::DeValue;
 
 use super::ModelDefaults;
+use super::output::{self, Written};
 use super::reader::{Placed, Section};
 
 /// Members of a request that the engine writes itself; a second one would make it ambiguous.
 const RESERVED: [&str; 5] = ["model", "messages", "tools", "stream", "stream_options"];
 
+/// Attempts of a step before a fallback's turn, when `after` does not say.
+const FALLBACK_AFTER_DEFAULT: u32 = 3;
+
 /// Request parameters that people put one level too high.
-const PARAMETERS: [&str; 11] = [
+const PARAMETERS: [&str; 10] = [
     "temperature",
     "max_tokens",
     "max_completion_tokens",
@@ -19,20 +23,24 @@ const PARAMETERS: [&str; 11] = [
     "top_k",
     "seed",
     "stop",
-    "tool_choice",
     "response_format",
     "presence_penalty",
     "frequency_penalty",
 ];
 
 /// Reads `[model]`; what it leaves out comes from `defaults`.
-pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Option<ModelSpec> {
+pub(super) fn read(
+    document: &mut Section<'_>,
+    defaults: &ModelDefaults,
+) -> (Option<ModelSpec>, Written) {
     let mut section = document.section("model");
     let name = section.text("name").map(|it| it.value);
     let written_url = section.text("base_url");
+    let written_replicas = section.strings("replicas");
     let written_key = section.text("api_key_env");
     let parameters = parameters(&mut section);
     let timeouts = timeouts(&mut section);
+    let output = output::read_model(&mut section);
 
     let name = name.or_else(|| defaults.name.clone());
     if name.is_none() && !section.has("name") {
@@ -43,7 +51,7 @@ pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Opti
     }
     let has_url = written_url.is_some();
     let base_url = match written_url {
-        Some(url) => checked_url(&section, &url),
+        Some(url) => checked_url(&section, "base_url", &url),
         None => defaults.base_url.clone(),
     };
     if base_url.is_none() && !has_url && !section.has("base_url") {
@@ -53,22 +61,72 @@ pub(super) fn read(document: &mut Section<'_>, defaults: &ModelDefaults) -> Opti
              runs",
         );
     }
+    let replicas = match written_replicas {
+        Some(urls) => replicas(&section, &urls, base_url.as_deref()),
+        None if !has_url => defaults.replicas.clone(),
+        None => Vec::new(),
+    };
     let api_key_env = match written_key {
         Some(key) => checked_key_name(&section, &key),
         // The default key is for the default address: no other server may be sent it.
         None if !has_url => defaults.api_key_env.clone(),
         None => None,
     };
+    let fallbacks = fallbacks(&mut section);
     section.finish(|key| {
         PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
     });
-    Some(ModelSpec {
-        name: name?,
-        base_url: base_url?,
-        api_key_env,
-        parameters: parameters?,
-        timeouts,
-    })
+    let model = || {
+        Some(ModelSpec {
+            name: name?,
+            base_url: base_url?,
+            replicas,
+            api_key_env,
+            parameters: parameters?,
+            timeouts,
+            fallbacks,
+        })
+    };
+    (model(), output)
+}
+
+/// Reads `[[model.fallback]]`. Nothing of it has defaults of the server: a fallback is another model.
+fn fallbacks(model: &mut Section<'_>) -> Vec<FallbackModel> {
+    let sections = model.sections("fallback");
+    sections.into_iter().filter_map(fallback).collect()
+}
+
+fn fallback(mut section: Section<'_>) -> Option<FallbackModel> {
+    let name = section.text("name").map(|it| it.value);
+    if name.is_none() && !section.has("name") {
+        section.missing("name", "the model's name as its server knows it");
+    }
+    let written_url = section.text("base_url");
+    if written_url.is_none() && !section.has("base_url") {
+        section.missing("base_url", "for example \"http://127.0.0.1:8001/v1\"");
+    }
+    let base_url = written_url.and_then(|it| checked_url(&section, "base_url", &it));
+    let urls = section.strings("replicas").unwrap_or_default();
+    let replicas = replicas(&section, &urls, base_url.as_deref());
+    let written_key = section.text("api_key_env");
+    let api_key_env = written_key.and_then(|it| checked_key_name(&section, &it));
+    let after_attempts = section.small_number("after", 1).unwrap_or(FALLBACK_AFTER_DEFAULT);
+    section.finish(|_| None);
+    Some(FallbackModel { after_attempts, name: name?, base_url: base_url?, replicas, api_key_env })
+}
+
+/// Addresses of further servers. One that is there twice would be thought to be two.
+fn replicas(section: &Section<'_>, urls: &[Placed<String>], base_url: Option<&str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for url in urls {
+        let Some(checked) = checked_url(section, "replicas", url) else { continue };
+        if base_url == Some(&checked) || found.contains(&checked) {
+            let problem = format!("`replicas` names {checked}, which is there already");
+            section.reader().problem(url.at, problem);
+        }
+        found.push(checked);
+    }
+    found
 }
 
 fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
@@ -105,20 +163,20 @@ fn timeouts(model: &mut Section<'_>) -> ModelTimeouts {
     timeouts
 }
 
-fn checked_url(section: &Section<'_>, url: &Placed<String>) -> Option<String> {
+fn checked_url(section: &Section<'_>, key: &str, url: &Placed<String>) -> Option<String> {
     let text = url.value.trim();
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();
     let problem = if rest.is_none() {
-        "`base_url` must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
+        "must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
     } else if authority.contains('@') {
-        "`base_url` holds a user or password, which every session would keep: use `api_key_env`"
+        "holds a user or password, which every session would keep: use `api_key_env`"
     } else if authority.is_empty() || text.contains(char::is_whitespace) {
-        "`base_url` is no address: write for example \"http://127.0.0.1:8000/v1\""
+        "is no address: write for example \"http://127.0.0.1:8000/v1\""
     } else {
         return Some(text.to_owned());
     };
-    section.reader().problem(url.at, problem);
+    section.reader().problem(url.at, format!("`{key}` {problem}"));
     None
 }
 

@@ -34,12 +34,13 @@ fn defaults() -> ModelDefaults {
     ModelDefaults {
         name: Some("small".into()),
         base_url: Some("http://127.0.0.1:8000/v1".into()),
+        replicas: vec!["http://127.0.0.1:8001/v1".into()],
         api_key_env: Some("DEFAULT_KEY".into()),
     }
 }
 
 #[track_caller]
-fn good(text: &str) -> Agent {
+pub(super) fn good(text: &str) -> Agent {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => agent,
         Err(error) => panic!("refused: {error}"),
@@ -48,7 +49,7 @@ fn good(text: &str) -> Agent {
 
 /// The problems as people see them.
 #[track_caller]
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     match read(text, &catalogue(), &defaults()) {
         Ok(agent) => panic!("accepted: {agent:?}"),
         Err(error) => error.to_string(),
@@ -56,7 +57,7 @@ fn refused(text: &str) -> String {
 }
 
 /// A complete definition with `more` behind it; `more` begins on line 3.
-fn with(more: &str) -> String {
+pub(super) fn with(more: &str) -> String {
     format!("name = \"a\"\ninstructions = \"Do it.\"\n{more}")
 }
 
@@ -71,6 +72,7 @@ interactive = true
 [model]
 name = "qwen2.5-coder-0.5b"
 base_url = "https://models.example:8443/v1"
+replicas = ["https://more.example/v1"]
 api_key_env = "OPENAI_API_KEY"
 parameters = { temperature = 0, max_tokens = 800, stop = ["\n\n"], top_p = 0.9, extra = { b = true, a = 1e-3 } }
 [model.timeouts]
@@ -86,6 +88,7 @@ tokens = 200_000
 repeat_window = 4
 repeat_count = 2
 tool_attempts = 5
+unusable_replies = 2
 observation_bytes = 1024
 
 [approval]
@@ -134,6 +137,7 @@ fn every_key_finds_its_place() {
     assert_eq!(deploy.output_schema.as_ref().unwrap().as_str(), r#"{"type":"string"}"#);
     assert_eq!(agent.model.name, "qwen2.5-coder-0.5b");
     assert_eq!(agent.model.base_url, "https://models.example:8443/v1");
+    assert_eq!(agent.model.replicas, ["https://more.example/v1"]);
     assert_eq!(agent.model.api_key_env.as_deref(), Some("OPENAI_API_KEY"));
     assert_eq!(
         agent.model.parameters.as_str(),
@@ -153,6 +157,7 @@ fn every_key_finds_its_place() {
         repeat_window: 4,
         repeat_count: 2,
         tool_attempts_max: 5,
+        unusable_replies_max: 2,
         observation_bytes_max: 1024,
     };
     assert_eq!(agent.limits, limits);
@@ -181,6 +186,7 @@ fn what_is_left_out_has_the_documented_default() {
     let agent = good(&with(""));
     assert_eq!(agent.model.name, "small");
     assert_eq!(agent.model.base_url, "http://127.0.0.1:8000/v1");
+    assert_eq!(agent.model.replicas, ["http://127.0.0.1:8001/v1"]);
     assert_eq!(agent.model.api_key_env.as_deref(), Some("DEFAULT_KEY"));
     assert_eq!(agent.model.parameters, JsonText::empty_object());
     assert_eq!(agent.model.timeouts, ModelTimeouts::default());
@@ -193,7 +199,7 @@ fn what_is_left_out_has_the_documented_default() {
 #[test]
 fn the_default_key_is_sent_to_the_default_address_only() {
     let agent = good(&with("[model]\nbase_url = \"http://elsewhere/v1\"\n"));
-    assert_eq!(agent.model.api_key_env, None);
+    assert_eq!((agent.model.api_key_env, agent.model.replicas), (None, Vec::new()));
 }
 
 #[test]
@@ -305,6 +311,16 @@ fn a_model_that_cannot_be_asked_is_refused() {
         ),
         ("[model]\nbase_url = \"http://\"", "line 4, column 12: `base_url` is no address"),
         ("[model]\nbase_url = \"http://me:pw@host/v1\"", "holds a user or password"),
+        ("[[model.fallback]]\nname = \"b\"", "[[model.fallback]] needs `base_url`"),
+        (
+            "[[model.fallback]]\nname = \"b\"\nbase_url = \"http://b\"\nafter = 12",
+            "is asked after 12 attempts, and [retry] ends after 12",
+        ),
+        ("[model]\nreplicas = [\"gpu2\"]", "line 4, column 13: `replicas` must begin with http"),
+        (
+            "[model]\nreplicas = [\"http://127.0.0.1:8000/v1\"]",
+            "`replicas` names http://127.0.0.1:8000/v1, which is there already",
+        ),
         (
             "[model]\nparameters = { messages = [] }",
             "line 4, column 16: `messages` is written by Stepwell itself",

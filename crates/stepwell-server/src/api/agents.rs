@@ -8,7 +8,7 @@ use stepwell_proto::v1;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Api;
-use crate::{convert, status};
+use crate::{agent_file, convert, status};
 
 /// What stands in the place of a worker's name for the engine's own tools.
 const ENGINE: &str = "engine";
@@ -28,7 +28,9 @@ impl v1::agent_service_server::AgentService for Agents {
         let now = self.0.engine.clock().now();
         let record = self.0.engine.store().put_agent(&agent.name, &definition, now).await;
         let record = record.map_err(|error| status::store(&error))?;
-        Ok(Response::new(v1::PutAgentResponse { agent: Some(convert::agent_record(record)) }))
+        let notes = agent_file::notes(&agent);
+        let agent = Some(convert::agent_record(record));
+        Ok(Response::new(v1::PutAgentResponse { agent, notes }))
     }
 
     async fn get_agent(

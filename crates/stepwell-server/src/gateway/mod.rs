@@ -59,8 +59,8 @@ pub(crate) struct Shared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     options: GatewayOptions,
-    /// Tells those who wait for a worker that workers came, left or granted places.
-    changes: watch::Sender<()>,
+    /// How often workers came, left or granted places, for those who wait for one.
+    changes: watch::Sender<u64>,
     registering: tokio::sync::Mutex<()>,
     late: mpsc::Sender<LateReport>,
     late_reports: Mutex<Option<mpsc::Receiver<LateReport>>>,
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     fn changed(&self) {
-        self.changes.send_replace(());
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     fn is_gone(&self, worker: &str) -> bool {
@@ -113,7 +113,7 @@ impl WorkerGateway {
             store,
             clock,
             options,
-            changes: watch::Sender::new(()),
+            changes: watch::Sender::new(0),
             registering: tokio::sync::Mutex::new(()),
             late,
             late_reports: Mutex::new(Some(late_reports)),
@@ -209,6 +209,15 @@ impl ToolGateway for WorkerGateway {
 
     fn settled(&self, worker: &str, request: &ToolRequest, receipt: Receipt) {
         self.shared.fleet().settled(worker, key_of(request), receipt, Instant::now());
+    }
+
+    fn changes(&self) -> u64 {
+        *self.shared.changes.borrow()
+    }
+
+    async fn changed_since(&self, seen: u64) {
+        // The sender is as old as `self`.
+        let _ = self.shared.changes.subscribe().wait_for(|changes| *changes != seen).await;
     }
 
     fn offers(&self, tool: &str) -> bool {

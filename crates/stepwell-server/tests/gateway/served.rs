@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
 use stepwell_core::event::{EventBody, FinishReason, ToolFinished, Usage};
+use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Actor, Agent, Effect, Input, JsonText, Seq, SessionId, SessionState, Text};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::{ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink, Store};
@@ -52,7 +53,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls,
             finish_reason,
-            usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1 },
+            usage: Usage {
+                prompt_tokens: 1,
+                cached_tokens: 0,
+                completion_tokens: 1,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 1,
@@ -193,6 +199,8 @@ fn agent() -> Agent {
         model: ModelSpec {
             name: "script".into(),
             base_url: "http://127.0.0.1:9/v1".into(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
@@ -203,6 +211,7 @@ fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: OutputPolicy::default(),
     }
 }
 

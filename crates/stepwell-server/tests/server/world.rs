@@ -55,7 +55,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls: vec![],
             finish_reason: FinishReason::Stop,
-            usage: Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 2 },
+            usage: Usage {
+                prompt_tokens: 10,
+                cached_tokens: 4,
+                completion_tokens: 2,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 2,
@@ -73,13 +78,9 @@ impl ModelPort for Script {
                 answer.tool_calls.push(WireToolCall { id: "w1".into(), name, arguments });
             }
             None => {
-                return Err(ModelFailure {
-                    endpoint: "script".into(),
-                    kind: ModelErrorKind::BadRequest,
-                    message: "the script is over".into(),
-                    http_status: None,
-                    retry_after_ms: None,
-                });
+                let message = "the script is over".into();
+                let kind = ModelErrorKind::BadRequest;
+                return Err(ModelFailure::new("script".into(), kind, message));
             }
         }
         Ok(answer)
@@ -128,6 +129,7 @@ impl World {
         let model_defaults = ModelDefaults {
             name: Some("script".into()),
             base_url: Some("http://127.0.0.1:9/v1".into()),
+            replicas: Vec::new(),
             api_key_env: None,
         };
         let services = Services { engine: engine.clone(), gateway, model_defaults, shown: None };

@@ -72,12 +72,9 @@ impl Fleet {
     /// Takes a free place of a worker that this node may use.
     fn take_place(self: &Arc<Self>, node: &str) -> Option<Place> {
         let mut inner = self.inner();
-        let (name, worker) = inner.workers.iter_mut().find(|(_, it)| {
-            it.is_alive
-                && it.is_connected
-                && it.used < it.slots
-                && it.host.as_deref().is_none_or(|host| host == node)
-        })?;
+        let mut workers = inner.workers.iter_mut();
+        let (name, worker) =
+            workers.find(|(_, it)| it.takes_calls_of(node) && it.used < it.slots)?;
         worker.used += 1;
         Some(Place { fleet: self.clone(), worker: name.clone() })
     }
@@ -269,6 +266,14 @@ impl ToolGateway for NodeTools {
 
     fn offers(&self, _tool: &str) -> bool {
         let inner = self.fleet.inner();
-        inner.workers.values().any(|it| it.is_alive && it.is_connected)
+        inner.workers.values().any(|it| it.takes_calls_of(&self.node))
+    }
+
+    fn changes(&self) -> u64 {
+        self.fleet.changed.changes()
+    }
+
+    async fn changed_since(&self, seen: u64) {
+        self.gate.pass(self.fleet.changed.changed_since(seen)).await;
     }
 }

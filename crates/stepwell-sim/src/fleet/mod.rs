@@ -147,6 +147,13 @@ struct Worker {
     denied: BTreeSet<Attempt>,
 }
 
+impl Worker {
+    fn takes_calls_of(&self, node: &str) -> bool {
+        let is_theirs = self.host.as_deref().is_none_or(|host| host == node);
+        self.is_alive && self.is_connected && is_theirs
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     workers: BTreeMap<String, Worker>,

@@ -21,10 +21,6 @@ use crate::{folder, open};
 /// is far above what shares one fsync in practice.
 const GROUP_MAX: usize = 256;
 
-/// How long the writer stays awake with nothing to do. A session that was just answered often writes
-/// again sooner than a sleeping thread wakes.
-const AWAKE: Duration = Duration::from_micros(150);
-
 /// How long it waits with nothing arriving before a group is taken to be complete: a fraction of what
 /// an fsync takes.
 const COMPLETE_AFTER: Duration = Duration::from_micros(30);
@@ -96,7 +92,7 @@ impl Writer {
     /// of them would leave the rest for a second fsync, again and again, at half the speed. So as
     /// many as came last time are waited for, a moment. A lone writer is never made to wait.
     fn receive(&mut self, messages: &mut Vec<Message>) -> bool {
-        self.linger(messages, 1, AWAKE);
+        self.linger(messages, 1, Duration::ZERO);
         // Whoever closes the store need not wait: the next one goes on with it.
         if messages.is_empty()
             && self.has_rest()

@@ -2,6 +2,7 @@
 
 mod anchor;
 mod damage;
+mod files;
 mod long;
 mod redact;
 mod travel;

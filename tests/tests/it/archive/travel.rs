@@ -93,7 +93,11 @@ async fn an_open_session_is_held_and_goes_on_when_a_person_says_so() -> Result<(
     ensure!(added[0].contains("\"pause_requested\"") && added[0].contains("person:import"));
     ensure!(added[0].contains("imported from out-0.stepwell"), "{added:?}");
     let show = cli.run(&["show", &session_id]).await?;
-    ensure!(show.stdout.contains("paused by person:import"), "{}", show.stdout);
+    ensure!(
+        show.stdout.contains("held, not to run here by itself: imported from out-0.stepwell"),
+        "{}",
+        show.stdout
+    );
     let approvals = cli.json(&["approvals"]).await?;
     ensure!(approvals.len() == 1, "{approvals:?}");
 

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use rusqlite::Connection;
 use stepwell_proto::v1::SessionStatus;
 use stepwell_tests::{Cli, Ran, Server, Stage, agent_with, free_address};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::LOOKER;
 
@@ -16,6 +16,29 @@ fn expect(ran: &Ran, code: i32, words: &[&str]) -> Result<()> {
     ensure!(ran.stdout.is_empty(), "stdout is {:?}", ran.stdout);
     for word in words {
         ensure!(ran.stderr.contains(word), "{word:?} is not in {:?}", ran.stderr);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_server_is_called_no_stepwell_server() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let mut strangers = tokio::task::JoinSet::new();
+    for greeting in ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "SSH-2.0-x\r\n"] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let server = format!("http://{}", listener.local_addr()?);
+        strangers.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut heard = [0; 64];
+                // Whoever hangs up hears nothing.
+                let _ = stream.read(&mut heard).await;
+                let _ = stream.write_all(greeting.as_bytes()).await;
+            }
+        });
+        let cli = Cli::new(&server, home.path());
+        for words in [["show", "01AB"].as_slice(), &["ls"], &["import", "/dev/null"]] {
+            expect(&cli.run(words).await?, 1, &[&server, "it is no Stepwell server"])?;
+        }
     }
     Ok(())
 }
@@ -31,7 +54,7 @@ async fn a_server_that_is_not_there_is_named_with_what_to_do_and_nothing_is_made
         &["events", "01AB"],
         &["tail", "01AB"],
         &["tree", "01AB"],
-        &["otlp", "01AB"],
+        &["export", "01AB", "--otlp", "-"],
         &["approvals"],
         &["approve", "01AB.3", "--yes"],
         &["deny", "01AB.3"],
@@ -76,7 +99,7 @@ async fn unknown_and_ambiguous_ids_are_told_from_each_other() -> Result<()> {
     stage.api = stage.server.start().await?;
     let cli = stage.cli();
     for command in
-        ["show", "events", "tail", "tree", "otlp", "cancel", "pause", "resume", "approve", "deny"]
+        ["show", "events", "tail", "tree", "export", "cancel", "pause", "resume", "approve", "deny"]
     {
         let ran = cli.run(&[command, "7ABCDE"]).await?;
         expect(&ran, 1, &[alike[0], alike[1], "more characters"])?;

@@ -1,9 +1,9 @@
-//! `tree` by windows and as it stood, and `otlp` to a file and to a collector.
+//! `tree` by windows and as it stood, and `export --otlp` to a file and to a collector.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use stepwell_proto::v1::{GetSpanRequest, SessionStatus};
-use stepwell_tests::{Ran, Stage, agent_with};
+use stepwell_tests::{Ran, Stage, agent_with, free_address};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -94,7 +94,7 @@ async fn a_session_that_is_long_over_is_written_as_a_trace() -> Result<()> {
     let cli = stage.cli();
     let file = stage.root().join("traces.jsonl");
     let path = file.to_str().context("the path is not UTF-8")?;
-    cli.run(&["otlp", &id, "-o", path]).await?.expect(0)?;
+    cli.run(&["export", &id, "--otlp", path]).await?.expect(0)?;
     let written = std::fs::read_to_string(&file)?;
     let lines: Vec<Value> = written.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let spans = spans(&lines);
@@ -110,12 +110,19 @@ async fn a_session_that_is_long_over_is_written_as_a_trace() -> Result<()> {
     ensure!(named(call, "gen_ai.tool.name")["stringValue"] == "look", "{call}");
     ensure!(named(call, "gen_ai.conversation.id")["stringValue"] == id.as_str(), "{call}");
     // Again, to stdout: the same.
-    let again = cli.run(&["otlp", &id[..8]]).await?;
+    let again = cli.run(&["export", &id[..8], "--otlp", "-"]).await?;
     again.expect(0)?;
     ensure!(again.stdout == written, "{}", again.stdout);
-    let nowhere = cli.run(&["otlp", &id, "-o", "/nowhere/x"]).await?;
+    let nowhere = cli.run(&["export", &id, "--otlp", "/nowhere/x"]).await?;
     nowhere.expect(1)?;
     ensure!(nowhere.stderr.contains("cannot write /nowhere/x"), "{}", nowhere.stderr);
+    let taken = cli.run(&["export", &id, "--otlp", path]).await?;
+    taken.expect(1)?;
+    ensure!(taken.stderr.contains("--force"), "{}", taken.stderr);
+    let dead = format!("http://{}", free_address()?);
+    let nobody = cli.run(&["export", &id, "--otlp", &dead]).await?;
+    nobody.expect(1)?;
+    ensure!(nobody.stderr.contains(&dead), "{}", nobody.stderr);
     Ok(())
 }
 
@@ -149,7 +156,7 @@ async fn a_collector_that_is_busy_gets_the_trace_when_it_is_ready() -> Result<()
         Ok(second)
     };
     let cli = stage.cli();
-    let words = ["otlp", &id, "--endpoint", &endpoint, "--header", "x-key=k"];
+    let words = ["export", &id, "--otlp", &endpoint, "--header", "x-key=k"];
     let (ran, received) = tokio::join!(cli.run(&words), collector);
     ran?.expect(0)?;
     let (head, body) = received?;

@@ -54,8 +54,11 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Payloads with their addresses.
+type Payloads = Vec<(String, Vec<u8>)>;
+
 /// An event as a store has it, and the payloads that lie beside it.
-fn stored(event: Event) -> anyhow::Result<(StoredEvent, Vec<(String, Vec<u8>)>)> {
+fn stored(event: Event) -> anyhow::Result<(StoredEvent, Payloads)> {
     let mut body = event.body;
     let mut payloads = Vec::new();
     codec::detach(&mut body, &mut |address, payload| {

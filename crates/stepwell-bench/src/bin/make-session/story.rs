@@ -126,6 +126,8 @@ impl Story {
         if self.draw.one_in(40) {
             self.pass(3 * SECOND_MS);
             return Input::ModelFailed(ModelFailed {
+                time_limit: None,
+                context: None,
                 step,
                 attempt,
                 endpoint: ENDPOINT.into(),
@@ -148,12 +150,14 @@ impl Story {
             attempt,
             content: Text::from(content),
             reasoning: Text::default(),
+            answer_problem: None,
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
             tool_calls: calls,
             usage: Usage {
                 prompt_tokens: self.prompt_tokens,
                 cached_tokens: cached,
                 completion_tokens: words * 2,
+                ..Usage::default()
             },
             endpoint: ENDPOINT.into(),
             first_token_ms: took / 4,
@@ -173,6 +177,7 @@ impl Story {
             _ => ("deploy", format!("{{\"service\":\"billing\",\"step\":{step}}}")),
         };
         ToolCall {
+            repaired: None,
             call_id: CallId { step: 0, index: 0 },
             wire_id: format!("call_{step}_{n}"),
             name: name.into(),
@@ -292,6 +297,8 @@ fn agent() -> Agent {
         version: 1,
         instructions: "You repair Python projects. Read before you write.".into(),
         model: ModelSpec {
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             name: "qwen3-coder".into(),
             base_url: ENDPOINT.into(),
             api_key_env: None,
@@ -314,6 +321,7 @@ fn agent() -> Agent {
         approval_expires_after_ms: None,
         interactive: false,
         retry: RetryPolicy::default(),
+        output: stepwell_core::output::OutputPolicy::default(),
     }
 }
 

@@ -5,7 +5,6 @@ use stepwell_core::compare::{Difference, Outline, compare};
 
 use super::core_event;
 use crate::args::DiffArgs;
-use crate::client::Client;
 use crate::commands::events::Pages;
 use crate::commands::{Context, expected, get_session};
 use crate::exit::Exit;
@@ -26,9 +25,8 @@ pub(super) struct Line<'a> {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: DiffArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let (id_a, a) = outline(&client, &args.a).await?;
-    let (id_b, b) = outline(&client, &args.b).await?;
+    let (id_a, a) = outline(context, &args.a).await?;
+    let (id_b, b) = outline(context, &args.b).await?;
     let differences = compare(&a, &b);
     let out = context.out;
     if out.is_json {
@@ -70,8 +68,10 @@ pub(super) fn print(
     differences.iter().try_for_each(|it| show(out, it, whole))
 }
 
-async fn outline(client: &Client, id: &str) -> anyhow::Result<(String, Outline)> {
-    let response = get_session(client, id).await?;
+async fn outline(context: &Context, what: &str) -> anyhow::Result<(String, Outline)> {
+    let opened = context.open(what).await?;
+    let client = &opened.client;
+    let response = get_session(client, &opened.id).await?;
     let id = expected(response.session.as_ref(), "session")?.session_id.clone();
     let mut outline = Outline::default();
     let mut pages = Pages::new(client, id.clone(), 0, true);

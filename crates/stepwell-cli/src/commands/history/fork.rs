@@ -14,10 +14,12 @@ use crate::view;
 use crate::view::visible::brief;
 
 pub(in crate::commands) async fn run(context: &Context, args: ForkArgs) -> anyhow::Result<Exit> {
+    let flags = flags(&args);
     let request = request(args)?;
     let client = context.client().await?;
     let call = async || client.history().fork_session(request.clone()).await;
-    let response: ForkSessionResponse = answer_keyed(&client, call).await?;
+    let answered = answer_keyed(&client, call).await;
+    let response: ForkSessionResponse = answered.map_err(|error| in_flags(error, &flags))?;
     let out = context.out;
     if out.is_json {
         out.json(&view::json_history::forked(&response))?;
@@ -60,6 +62,35 @@ fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
         out.line(&format!("  {}  {call}  {}", hazard.call_id, out.paint.faint(&hazard.ending)))?;
     }
     Ok(())
+}
+
+/// What was given for each change, in the order of [`changes`].
+fn flags(args: &ForkArgs) -> Vec<String> {
+    let named = |flag: &str, text: &str| {
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
+        format!("{flag} {}=…", brief(name))
+    };
+    let mut flags = Vec::new();
+    flags.extend(args.results.iter().map(|it| named("--result", it)));
+    flags.extend(args.errors.iter().map(|it| named("--error", it)));
+    flags.extend(args.arguments.iter().map(|it| named("--arguments", it)));
+    flags.extend(args.reply.iter().map(|it| named("--reply", it)));
+    flags.extend(args.message.iter().map(|_| "--message".to_owned()));
+    flags
+}
+
+/// The server counts changes; a person gave flags: `changes[0].call_id: …`.
+fn in_flags(error: anyhow::Error, flags: &[String]) -> anyhow::Error {
+    let text = error.to_string();
+    let found = text.strip_prefix("changes[").and_then(|rest| {
+        let (index, rest) = rest.split_once(']')?;
+        let (_, problem) = rest.split_once(": ")?;
+        Some((flags.get(index.parse::<usize>().ok()?)?, problem))
+    });
+    match found {
+        Some((flag, problem)) => anyhow::anyhow!("{flag}: {problem}"),
+        None => error,
+    }
 }
 
 fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
@@ -108,14 +139,23 @@ fn changes(args: &ForkArgs) -> anyhow::Result<Vec<Change>> {
     }
     if let Some(text) = &args.reply {
         let (step, reply) = named(text, "STEP=TEXT, for example 2=done")?;
-        let step = step.parse();
-        let step = step.map_err(|_| UsageError("the step of --reply is no number".to_owned()))?;
-        changes.push(Kind::ModelReply(model_reply(step, reply)?));
+        changes.push(Kind::ModelReply(model_reply(step_of(&step)?, reply)?));
     }
     if let Some(text) = &args.message {
         changes.push(Kind::Message(text_or_file(text)?));
     }
     Ok(changes.into_iter().map(|change| Change { change: Some(change) }).collect())
+}
+
+/// Steps are counted from 1.
+fn step_of(text: &str) -> anyhow::Result<u32> {
+    text.parse().ok().filter(|step| *step > 0).ok_or_else(|| {
+        let problem = format!(
+            "--reply {text}=…: {text:?} is no step, they are counted from 1: write STEP=TEXT, for \
+             example 2=done"
+        );
+        UsageError(problem).into()
+    })
 }
 
 /// `NAME=TEXT`, where the text may be `@FILE`.
@@ -148,7 +188,12 @@ fn model_reply(step: u32, text: String) -> anyhow::Result<ModelReply> {
         return Ok(ModelReply { step, content: text, calls: Vec::new() });
     }
     let parsed: Result<ReplyFile, _> = serde_json::from_str(&text);
-    let reply = parsed.map_err(|error| UsageError(format!("--reply is no reply: {error}")))?;
+    let reply = parsed.map_err(|error| {
+        UsageError(format!(
+            "--reply {step}=…: this is no reply: {error}; write words, or {{\"content\": \"…\", \
+             \"calls\": [{{\"tool\": \"…\", \"arguments\": {{…}}}}]}}"
+        ))
+    })?;
     let calls = reply
         .calls
         .into_iter()
@@ -169,6 +214,25 @@ mod tests {
         assert_eq!(reply.calls[0].arguments, r#"{"n":1.50}"#);
         let error = model_reply(2, r#"{"text":1}"#.to_owned()).unwrap_err();
         assert!(error.to_string().contains("unknown field `text`"), "{error}");
+    }
+
+    #[test]
+    fn a_step_is_a_number_from_one() {
+        assert_eq!(step_of("2").unwrap(), 2);
+        for wrong in ["0", "x", "", "-1"] {
+            let error = step_of(wrong).unwrap_err();
+            assert!(error.is::<UsageError>() && error.to_string().contains("counted from 1"));
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_refused_is_named_by_its_flag() {
+        let flags = ["--result nine=…".to_owned()];
+        let said = |text: &str| in_flags(anyhow::Error::msg(text.to_owned()), &flags).to_string();
+        assert_eq!(said("changes[0].call_id: is none"), "--result nine=…: is none");
+        for other in ["changes[7].call_id: is none", "changes: are 200", "session 01J: no"] {
+            assert_eq!(said(other), other);
+        }
     }
 
     #[test]

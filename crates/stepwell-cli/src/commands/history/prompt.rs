@@ -8,6 +8,7 @@ use stepwell_proto::v1::{GetPromptRequest, GetPromptResponse};
 
 use crate::args::PromptArgs;
 use crate::client::Client;
+use crate::commands::source::Opened;
 use crate::commands::{Context, expected, get_session};
 use crate::exit::{Exit, ReaderGone, UsageError};
 use crate::out::Tone;
@@ -22,18 +23,18 @@ struct Prompt {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: PromptArgs) -> anyhow::Result<Exit> {
-    let client = context.client().await?;
-    let response = get_session(&client, &args.session.id).await?;
+    let Opened { client, id, .. } = &context.open(&args.session.id).await?;
+    let response = get_session(client, id).await?;
     let session = expected(response.session.as_ref(), "session")?;
     let id = session.session_id.as_str();
     if let Some(steps) = &args.diff {
         let &[from, to] = &steps[..] else {
             return Err(UsageError("--diff takes two steps".to_owned()).into());
         };
-        let (from, to) = (fetch(&client, id, from).await?, fetch(&client, id, to).await?);
+        let (from, to) = (fetch(client, id, from).await?, fetch(client, id, to).await?);
         return diff(context, &from, &to);
     }
-    let prompt = fetch(&client, id, args.step.unwrap_or(session.step)).await?;
+    let prompt = fetch(client, id, args.step.unwrap_or(session.step)).await?;
     let written = std::io::stdout().lock().write_all(&prompt.body);
     written.map_err(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => ReaderGone.into(),

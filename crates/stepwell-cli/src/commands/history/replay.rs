@@ -1,12 +1,10 @@
 //! `replay`: do the rules of this release come to the recorded decisions?
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde::Serialize;
-use stepwell_archive::{Limits, Reader};
+use stepwell_archive::Limits;
 use stepwell_core::replay::{Divergence, Replay};
 
 use super::{against, core_event};
@@ -14,6 +12,7 @@ use crate::args::ReplayArgs;
 use crate::client::Client;
 use crate::commands::events::Pages;
 use crate::commands::lists::Pages as SessionPages;
+use crate::commands::source::{Source, open_file};
 use crate::commands::{Context, expected, get_session};
 use crate::exit::Exit;
 use crate::out::Tone;
@@ -75,17 +74,20 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
         // Files need no server.
         let mut connected: Option<Client> = None;
         for what in &args.what {
-            let verdict = if is_file(what) {
-                let (path, until) = (PathBuf::from(what), args.until);
-                tokio::task::spawn_blocking(move || replay_file(&path, until)).await?
-            } else {
-                let client = match &connected {
-                    Some(client) => client,
-                    None => connected.insert(context.client().await?),
-                };
-                let response = get_session(client, what).await?;
-                let session = expected(response.session.as_ref(), "session")?;
-                replay(client, &session.session_id, args.until).await
+            let verdict = match Source::of(what) {
+                Source::File(path) => {
+                    let until = args.until;
+                    tokio::task::spawn_blocking(move || replay_file(&path, until)).await?
+                }
+                Source::Session(id) => {
+                    let client = match &connected {
+                        Some(client) => client,
+                        None => connected.insert(context.client().await?),
+                    };
+                    let response = get_session(client, &id).await?;
+                    let session = expected(response.session.as_ref(), "session")?;
+                    replay(client, &session.session_id, args.until).await
+                }
             };
             tell(context, &verdict)?;
             sum.add(&verdict);
@@ -120,11 +122,6 @@ impl Sum {
     }
 }
 
-/// A session's id has no dot and no slash.
-pub(super) fn is_file(what: &str) -> bool {
-    what.contains(['.', '/'])
-}
-
 /// Replays an exported file. The file is checked to its end, whatever comes of the replay.
 fn replay_file(path: &Path, until: Option<u64>) -> Verdict {
     let mut verdict = Verdict { session_id: path.display().to_string(), ..Verdict::default() };
@@ -138,8 +135,7 @@ fn play_file(
     until: Option<u64>,
     verdict: &mut Verdict,
 ) -> anyhow::Result<Option<Divergence>> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let mut reader = Reader::open(BufReader::new(file), Limits::default())?;
+    let mut reader = open_file(path, Limits::default())?;
     verdict.session_id = reader.header().session_id.to_string();
     let mut replay = Replay::default();
     let mut divergence = None;

@@ -3,6 +3,7 @@
 use stepwell_proto::v1::{ResumeSessionRequest, Session, SessionStatus};
 
 use crate::args::ResumeArgs;
+use crate::commands::events::look_back;
 use crate::commands::follow::{End, Follow, News, Then, follow};
 use crate::commands::submit::{Watcher, interrupted};
 use crate::commands::{Context, actor, answer, expected, get_session};
@@ -18,6 +19,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ResumeArgs) -> any
     let request = ResumeSessionRequest { session_id: id.to_owned(), requested_by, once: true };
     answer(&client, client.sessions().resume_session(request)).await?;
     let mut watcher = Watcher::new(context, false);
+    look_back(&client, id, before.head_seq, watcher.narrator()).await?;
     let mut take = |news: News<'_>| match news {
         News::Quiet(response) if is_at_rest(response.session.as_ref().map(Session::status)) => {
             Ok(Then::Stop)

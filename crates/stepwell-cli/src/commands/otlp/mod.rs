@@ -1,4 +1,4 @@
-//! `otlp`: sessions as OpenTelemetry traces, in a file or sent to a collector.
+//! `export --otlp`: sessions as OpenTelemetry traces, in a file or sent to a collector.
 //!
 //! Spans are computed here from the events, as the server does, so that what a span row does not say
 //! (tokens, ids of calls) is known too. Of a session only its index and these facts are in memory;
@@ -14,17 +14,18 @@ mod trace;
 mod wire;
 
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 use stepwell_core::spans::SpanIndex;
 use stepwell_core::{Event, Seq, SessionId, codec};
 use stepwell_proto::v1;
 
 use self::facts::Facts;
-use self::send::Collector;
 use self::sink::Sink;
 use self::trace::Trace;
 use super::events::Pages;
+use super::target::reader_gone;
 use super::{Context, expected, get_session};
-use crate::args::OtlpArgs;
+use crate::args::ExportArgs;
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::view::when::counted;
@@ -33,23 +34,39 @@ use crate::view::when::counted;
 /// span are bounded too.
 const BATCH_SPANS: u32 = 512;
 
-pub(super) async fn run(context: &Context, args: OtlpArgs) -> anyhow::Result<Exit> {
-    // A wrong address is said at once; a file is touched only when there is something to write.
-    let collector =
-        args.endpoint.as_deref().map(|it| Collector::new(it, &args.headers, context.out));
-    let collector = collector.transpose()?;
+/// Writes the sessions of `export` to `place`, a file or the address of a collector.
+pub(super) async fn run(context: &Context, args: &ExportArgs, place: &str) -> anyhow::Result<Exit> {
+    let exporting = async { export_all(context, args, place).await.map_err(reader_gone) };
+    tokio::select! {
+        exported = exporting => exported.map(|()| Exit::Ok),
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+    }
+}
+
+async fn export_all(context: &Context, args: &ExportArgs, place: &str) -> anyhow::Result<()> {
+    // A wrong address or a name that is taken is said before anything is asked.
+    let mut sink = Sink::open(context.out, place, args)?;
     let client = context.client().await?;
-    let mut sink = Sink::open(context.out, collector, args.output.as_deref())?;
     let mut spans = 0;
     for id in &args.ids {
         spans += export(context, &client, id, &mut sink).await?;
     }
-    if context.out.is_watched {
-        let spans = counted(spans, "span");
-        let sessions = counted(args.ids.len(), "session");
-        context.out.faint_remark(&format!("{spans} of {sessions}: {}", sink.place()));
+    let (to, sessions) = (sink.place().to_owned(), args.ids.len());
+    sink.finish()?;
+    if context.out.is_json && place != "-" {
+        return context.out.json(&Traced { otlp: &to, sessions, spans });
     }
-    Ok(Exit::Ok)
+    let (spans, sessions) = (counted(spans, "span"), counted(sessions, "session"));
+    context.out.remark(&format!("exported {spans} of {sessions} to {to}"));
+    Ok(())
+}
+
+/// What was exported.
+#[derive(Serialize)]
+struct Traced<'a> {
+    otlp: &'a str,
+    sessions: usize,
+    spans: usize,
 }
 
 /// Writes one session; gives the number of its spans.

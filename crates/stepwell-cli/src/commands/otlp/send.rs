@@ -35,6 +35,8 @@ pub(super) struct Collector {
     headers: HeaderMap,
     out: Out,
     backoff: Duration,
+    /// It took something before.
+    is_known: bool,
 }
 
 /// Why a try failed.
@@ -66,7 +68,7 @@ impl Collector {
         let headers = headers.collect::<anyhow::Result<HeaderMap>>()?;
         let client = client(&url).context("cannot send over HTTP")?;
         let shown = without_secrets(url.clone());
-        Ok(Self { client, url, shown, headers, out, backoff: BACKOFF })
+        Ok(Self { client, url, shown, headers, out, backoff: BACKOFF, is_known: false })
     }
 
     /// Its address.
@@ -78,12 +80,15 @@ impl Collector {
     ///
     /// # Errors
     /// When the collector does not take it, or not after a number of tries.
-    pub(super) async fn send(&self, body: String) -> anyhow::Result<()> {
+    pub(super) async fn send(&mut self, body: String) -> anyhow::Result<()> {
         let body = axum::body::Bytes::from(body);
         let mut backoff = self.backoff;
         for tried in 1..=TRIES {
             let failed = match self.try_once(body.clone()).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.is_known = true;
+                    return Ok(());
+                }
                 Err(failed) => failed,
             };
             let reason = failed.reason;
@@ -106,6 +111,8 @@ impl Collector {
                     self.url
                 );
             }
+            let seconds = wait.as_secs_f32();
+            self.out.faint_remark(&format!("{}: {reason}; again in {seconds} s", self.shown));
             tokio::time::sleep(wait).await;
             backoff = (2 * backoff).min(WAIT_MAX);
         }
@@ -115,10 +122,7 @@ impl Collector {
     async fn try_once(&self, body: axum::body::Bytes) -> Result<(), Failed> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let sent = request.header(CONTENT_TYPE, "application/json").body(body).send().await;
-        let response = sent.map_err(|error| Failed {
-            reason: format!("no collector answers ({})", innermost(&error)),
-            again: Again::Soon,
-        })?;
+        let response = sent.map_err(|error| self.unanswered(&error))?;
         let status = response.status();
         let wait = asked_wait(response.headers());
         let words = words(response).await;
@@ -134,6 +138,16 @@ impl Collector {
             None => Again::Soon,
         };
         Err(Failed { reason, again })
+    }
+
+    /// Where nobody listens when the first batch comes, nobody will: the address is wrong.
+    fn unanswered(&self, error: &reqwest::Error) -> Failed {
+        let cause = innermost(error);
+        if error.is_connect() && !self.is_known {
+            let reason = format!("no collector answers ({cause}): start it, or check the address");
+            return Failed { reason, again: Again::Never };
+        }
+        Failed { reason: format!("no collector answers ({cause})"), again: Again::Soon }
     }
 
     /// A collector may take a part; trying again would not help, says OTLP.
@@ -171,7 +185,7 @@ struct Partial {
 fn address(endpoint: &str) -> anyhow::Result<Url> {
     let wrong = |problem: &str| {
         let text = format!(
-            "--endpoint {endpoint:?} is no address of a collector: {problem}; write for example \
+            "--otlp {endpoint:?} is no address of a collector: {problem}; write for example \
              http://127.0.0.1:4318"
         );
         anyhow::Error::from(UsageError(text))
@@ -254,7 +268,7 @@ fn hint(status: StatusCode, words: &str) -> String {
     let words = shortened(words);
     let said = if words.is_empty() { String::new() } else { format!(" ({words})") };
     let next = match status.as_u16() {
-        300..=399 => ": give its true address with --endpoint",
+        300..=399 => ": give its true address to --otlp",
         401 | 403 => ": give it a key with --header NAME=VALUE",
         404 | 405 => ": check the path, it usually is /v1/traces on port 4318",
         413 => ": raise its limit of the size of a request",

@@ -1,46 +1,41 @@
 //! Where traces go.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 
 use super::send::Collector;
 use super::wire::Request;
+use crate::args::ExportArgs;
+use crate::commands::target::Target;
 use crate::out::Out;
 
-/// A file, stdout, or a collector.
+/// What stands in front of the host in an address.
+const SCHEME_END: &str = "://";
+
+/// A file or stdout, or a collector.
 pub(super) enum Sink {
-    Stdout(Out),
-    File { path: PathBuf, file: BufWriter<File> },
+    Target { target: Target, place: String },
     Collector(Collector),
 }
 
 impl Sink {
-    /// The collector if there is one, else the file, else stdout.
-    pub(super) fn open(
-        out: Out,
-        collector: Option<Collector>,
-        output: Option<&Path>,
-    ) -> anyhow::Result<Self> {
-        if let Some(collector) = collector {
-            return Ok(Self::Collector(collector));
+    /// What `place` names: an address, a file, or `-` for stdout.
+    pub(super) fn open(out: Out, place: &str, args: &ExportArgs) -> anyhow::Result<Self> {
+        if place.contains(SCHEME_END) {
+            return Ok(Self::Collector(Collector::new(place, &args.headers, out)?));
         }
-        let Some(path) = output.filter(|it| it.as_os_str() != "-") else {
-            return Ok(Self::Stdout(out));
-        };
-        let file = File::create(path);
-        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self::File { path: path.to_owned(), file: BufWriter::new(file) })
+        let target = Target::open(Path::new(place), true, args.force)?;
+        let place = if place == "-" { "stdout" } else { place };
+        Ok(Self::Target { target, place: place.to_owned() })
     }
 
     /// Its name.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn place(&self) -> &str {
         match self {
-            Self::Stdout(_) => "stdout".into(),
-            Self::File { path, .. } => path.display().to_string(),
-            Self::Collector(collector) => collector.address().to_owned(),
+            Self::Target { place, .. } => place,
+            Self::Collector(collector) => collector.address(),
         }
     }
 
@@ -48,12 +43,18 @@ impl Sink {
     pub(super) async fn write(&mut self, request: &Request) -> anyhow::Result<()> {
         let body = serde_json::to_string(request).context("a span cannot be written as JSON")?;
         match self {
-            Self::Stdout(out) => out.line(&body),
-            Self::File { path, file } => {
-                let written = writeln!(file, "{body}").and_then(|()| file.flush());
-                written.with_context(|| format!("cannot write {}", path.display()))
+            Self::Target { target, place } => {
+                writeln!(target, "{body}").with_context(|| format!("cannot write {place}"))
             }
             Self::Collector(collector) => collector.send(body).await,
+        }
+    }
+
+    /// All was written.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Target { target, .. } => target.finish(),
+            Self::Collector(_) => Ok(()),
         }
     }
 }

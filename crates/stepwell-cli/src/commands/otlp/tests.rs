@@ -157,7 +157,7 @@ async fn sent(moods: &[Mood]) -> (Result<(), String>, Shared) {
     let (endpoint, shared, _tasks) = collector(moods).await;
     let headers = [("x-key".to_owned(), "secret".to_owned())];
     let out = Out::new(true, ColorWhen::Never);
-    let collector = Collector::impatient(&endpoint, &headers, out);
+    let mut collector = Collector::impatient(&endpoint, &headers, out);
     let body = serde_json::to_string(&request()).unwrap();
     let result = collector.send(body).await.map_err(|error| format!("{error:#}"));
     (result, shared)

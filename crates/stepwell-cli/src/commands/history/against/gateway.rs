@@ -91,6 +91,14 @@ impl ToolGateway for RecordGateway {
         ToolProbe::NeverStarted
     }
 
+    fn changes(&self) -> u64 {
+        0
+    }
+
+    async fn changed_since(&self, _seen: u64) {
+        std::future::pending::<()>().await;
+    }
+
     fn offers(&self, _tool: &str) -> bool {
         true
     }

@@ -11,6 +11,7 @@ mod gateway;
 mod ledger;
 mod live;
 mod policy;
+mod price;
 mod record;
 mod report;
 mod source;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{AgainstArgs, ReplayArgs, ToolsMode};
 use crate::client::Client;
 use crate::commands::agents::builtin_tools;
+use crate::commands::source::Source;
 use crate::commands::{Context, read_file};
 use crate::exit::{Exit, UsageError};
 use crate::out::Paint;
@@ -42,8 +44,9 @@ use gateway::Otherwise;
 use live::Workshop;
 use record::Record;
 use report::{Report, print_table};
-use source::{Source, sources};
+use source::{read, sources};
 
+pub(crate) use price::Prices;
 pub(super) use source::request;
 
 /// How long one session may take when nothing is said.
@@ -91,7 +94,11 @@ pub(super) async fn run(context: &Context, args: &ReplayArgs, file: &Path) -> an
             Some(Some(report)) => {
                 if context.out.is_json {
                     spinner.hide();
-                    report.print_json(context.out, args.against.diff)?;
+                    report.print_json(
+                        context.out,
+                        args.against.diff,
+                        args.against.price.as_ref(),
+                    )?;
                 }
                 reports.push(report);
             }
@@ -114,7 +121,7 @@ fn conclude(
     let failed = reports.iter().filter(|it| it.is_failed()).count();
     let diverged = reports.iter().filter(|it| it.is_diverged() && !it.is_failed()).count();
     if !out.is_json && !reports.is_empty() {
-        print_table(out, reports)?;
+        print_table(out, reports, args.against.price.as_ref())?;
         if args.against.diff {
             reports.iter().try_for_each(|it| it.print_differences(out))?;
         }
@@ -132,6 +139,12 @@ fn conclude(
     if failed > 0 {
         let runs = view::when::counted(reports.len(), "run");
         bail!("{failed} of {runs} did not come to an end");
+    }
+    let worse = reports.iter().filter(|it| it.is_worse()).count();
+    if worse > 0 {
+        let runs = view::when::counted(reports.len(), "run");
+        out.remark(&format!("{worse} of {runs} failed where the recorded one had completed"));
+        return Ok(Exit::Diverged);
     }
     Ok(Exit::Ok)
 }
@@ -182,7 +195,7 @@ impl Plan {
         client: Option<&Client>,
     ) -> anyhow::Result<Option<Report>> {
         let record = tokio::select! {
-            record = source.read(client) => Arc::new(record?),
+            record = read(source, client) => Arc::new(record?),
             () = self.stop.cancelled() => return Ok(None),
         };
         let setting = Setting {

@@ -281,6 +281,7 @@ pub(super) mod tests {
             wire_id: format!("w{index}"),
             name: "pay".into(),
             arguments: Text::from(arguments),
+            repaired: None,
             problem: None,
         }
     }
@@ -318,6 +319,7 @@ pub(super) mod tests {
             content: Text::default(),
             reasoning: Text::default(),
             tool_calls: tool_calls.map(|(index, arguments)| call(index, arguments)).collect(),
+            answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
             usage: Usage::default(),
             endpoint: String::new(),

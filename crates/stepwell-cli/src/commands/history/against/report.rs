@@ -7,6 +7,7 @@ use stepwell_core::event::{Outcome, Usage};
 use super::super::diff::{self, Line};
 use super::driver::{Ended, Played};
 use super::ledger::Counts;
+use super::price::{self, Prices};
 use super::record::Record;
 use crate::out::{Out, Tone};
 use crate::view::table::{Cell, Column, Fit, render};
@@ -39,12 +40,15 @@ struct Sides {
     counts: Counts,
     differences: Vec<Difference>,
     is_redacted: bool,
+    /// The agent, and not this command, brought it to its end.
+    ended_by_itself: bool,
 }
 
 impl Report {
     /// Of one that took place.
     pub(super) fn of(record: &Record, played: Played) -> Self {
         let Played { outline, counts, ended } = played;
+        let ended_by_itself = ended == Ended::ByItself;
         let (outcome_now, reason, problem) = match ended {
             Ended::LeftTheRecord(place) => ("left_the_record", place, None),
             Ended::OutOfTime => {
@@ -64,6 +68,7 @@ impl Report {
             counts,
             differences,
             is_redacted: record.is_redacted,
+            ended_by_itself,
         };
         Self { session_id: record.session_id.clone(), problem, sides: Some(sides) }
     }
@@ -78,14 +83,27 @@ impl Report {
         self.problem.is_some()
     }
 
+    /// It came to a worse end than the recorded run, which had completed.
+    pub(super) fn is_worse(&self) -> bool {
+        self.sides.as_ref().is_some_and(|it| {
+            let was_good = it.recorded.outcome == Some(Outcome::Completed);
+            was_good && it.ended_by_itself && it.now.outcome != Some(Outcome::Completed)
+        })
+    }
+
     /// The model did something else than recorded.
     pub(super) fn is_diverged(&self) -> bool {
         self.sides.as_ref().is_some_and(|it| it.divergence().is_some())
     }
 
     /// One line of JSON.
-    pub(super) fn print_json(&self, out: Out, with_differences: bool) -> anyhow::Result<()> {
-        out.json(&self.json(with_differences))
+    pub(super) fn print_json(
+        &self,
+        out: Out,
+        with_differences: bool,
+        prices: Option<&Prices>,
+    ) -> anyhow::Result<()> {
+        out.json(&self.json(with_differences, prices))
     }
 
     /// Both sides and their differences, as `stepwell diff` shows them.
@@ -97,7 +115,7 @@ impl Report {
         diff::print(out, pair, &sides.differences, false)
     }
 
-    fn json(&self, with_differences: bool) -> Json<'_> {
+    fn json(&self, with_differences: bool, prices: Option<&Prices>) -> Json<'_> {
         let Some(sides) = &self.sides else {
             return Json {
                 session_id: &self.session_id,
@@ -106,6 +124,7 @@ impl Report {
                 error: self.problem.as_deref(),
                 steps: None,
                 tokens: None,
+                cost: None,
                 tool_calls: None,
                 divergence: None,
                 redacted: false,
@@ -123,6 +142,7 @@ impl Report {
             error: self.problem.as_deref(),
             steps: Some(Both { recorded: recorded.steps.len(), now: now.steps.len() }),
             tokens: Some(Both { recorded: tokens(&recorded.usage), now: tokens(&now.usage) }),
+            cost: prices.map(|it| it.costs(sides)),
             tool_calls: Some(sides.counts),
             divergence: sides.divergence().map(|it| Divergence {
                 step: it.step,
@@ -134,13 +154,14 @@ impl Report {
         }
     }
 
-    fn cells(&self) -> [Cell; 7] {
+    fn cells(&self, prices: Option<&Prices>) -> [Cell; 8] {
         let id = Cell::new(brief(&self.session_id), Tone::Strong);
         let problem = self.problem.as_deref().map(|it| Cell::new(brief(it), Tone::Bad));
         let Some(sides) = &self.sides else {
             let blank = Cell::default;
             let words = problem.unwrap_or_default();
-            return [id, Cell::new(ERROR, Tone::Bad), blank(), blank(), blank(), blank(), words];
+            let outcome = Cell::new(ERROR, Tone::Bad);
+            return [id, outcome, blank(), blank(), blank(), blank(), blank(), words];
         };
         let (recorded, now) = (&sides.recorded, &sides.now);
         let before = outcome_name(recorded.outcome);
@@ -155,7 +176,11 @@ impl Report {
             Some(it) => Cell::new(in_words(it), Tone::Attention),
             None => Cell::new("none", Tone::Good),
         });
-        [id, outcome, steps.into(), taken.into(), given.into(), calls(sides.counts).into(), words]
+        let cost = prices
+            .map(|it| it.costs(sides))
+            .map_or_else(String::new, |it| arrow(price::shown(it.recorded), price::shown(it.now)));
+        let calls = calls(sides.counts).into();
+        [id, outcome, steps.into(), taken.into(), given.into(), cost.into(), calls, words]
     }
 }
 
@@ -165,19 +190,40 @@ impl Sides {
     }
 }
 
-/// The table of all runs.
-pub(super) fn print_table(out: Out, reports: &[Report]) -> anyhow::Result<()> {
+impl Prices {
+    /// Of both sides.
+    fn costs(&self, sides: &Sides) -> Both<f64> {
+        let (recorded, now) = (self.cost(&sides.recorded.usage), self.cost(&sides.now.usage));
+        Both { recorded, now }
+    }
+}
+
+/// The table of all runs, with what they cost if there are prices.
+pub(super) fn print_table(
+    out: Out,
+    reports: &[Report],
+    prices: Option<&Prices>,
+) -> anyhow::Result<()> {
     let columns = [
         Column::new("SESSION", Fit::Whole),
         Column::new("OUTCOME", Fit::Whole),
         Column::new("STEPS", Fit::Whole),
         Column::new("TOKENS IN", Fit::Drop(2)),
         Column::new("OUT", Fit::Drop(3)),
+        Column::new("COST", Fit::Drop(4)),
         Column::new("TOOL CALLS", Fit::Drop(1)),
         Column::new("FIRST DIVERGENCE", Fit::CutEnd(WORDS_COLUMNS_MIN)),
     ];
-    let rows: Vec<_> = reports.iter().map(Report::cells).collect();
-    out.lines(&render(&columns, &rows, out.width, out.paint))
+    let rows: Vec<_> = reports.iter().map(|it| it.cells(prices)).collect();
+    if prices.is_some() {
+        return out.lines(&render(&columns, &rows, out.width, out.paint));
+    }
+    let rows: Vec<_> = rows.into_iter().map(without_cost).collect();
+    out.lines(&render(&without_cost(columns), &rows, out.width, out.paint))
+}
+
+fn without_cost<T>([id, outcome, steps, taken, given, _, calls, words]: [T; 8]) -> [T; 7] {
+    [id, outcome, steps, taken, given, calls, words]
 }
 
 #[derive(Serialize)]
@@ -213,6 +259,8 @@ struct Json<'a> {
     steps: Option<Both<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<Both<Tokens>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Both<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Counts>,
     divergence: Option<Divergence<'a>>,

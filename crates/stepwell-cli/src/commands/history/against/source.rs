@@ -1,46 +1,28 @@
-//! Where recorded sessions come from: a server, or exported files.
+//! What of recorded sessions an experiment needs, read from a server or from exported files.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
-use stepwell_archive::{Limits, Reader};
+use stepwell_archive::Limits;
 use stepwell_proto::v1::ListSessionsRequest;
 
-use super::super::{core_event, replay};
+use super::super::core_event;
 use super::record::{Record, Recorder};
 use crate::args::ReplayArgs;
 use crate::client::Client;
 use crate::commands::events::Pages;
 use crate::commands::lists::Pages as SessionPages;
+use crate::commands::source::{Source, open_file};
 use crate::commands::{Context, expected, get_session};
 
-/// One recorded session that was not read yet.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    File(PathBuf),
-    Session(String),
-}
-
-impl Source {
-    /// What to call it before its id is known.
-    pub(super) fn name(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Session(id) => id.clone(),
+/// Reads it. A file is read to its end, where its last damage shows.
+pub(super) async fn read(source: &Source, client: Option<&Client>) -> anyhow::Result<Record> {
+    match source {
+        Source::File(path) => {
+            let path = path.clone();
+            tokio::task::spawn_blocking(move || read_file(&path)).await?
         }
-    }
-
-    /// Reads it. A file is read to its end, where its last damage shows.
-    pub(super) async fn read(&self, client: Option<&Client>) -> anyhow::Result<Record> {
-        match self {
-            Self::File(path) => {
-                let path = path.clone();
-                tokio::task::spawn_blocking(move || read_file(&path)).await?
-            }
-            Self::Session(id) => read_session(client.context("no server was asked")?, id).await,
-        }
+        Source::Session(id) => read_session(client.context("no server was asked")?, id).await,
     }
 }
 
@@ -58,14 +40,7 @@ pub(super) async fn sources(
         }
         return Ok((sources, Some(client)));
     }
-    let source = |what: &String| {
-        if replay::is_file(what) {
-            Source::File(PathBuf::from(what))
-        } else {
-            Source::Session(what.clone())
-        }
-    };
-    let sources: Vec<_> = args.what.iter().map(source).collect();
+    let sources: Vec<_> = args.what.iter().map(|it| Source::of(it)).collect();
     let needs_server = sources.iter().any(|it| matches!(it, Source::Session(_)));
     let client = if needs_server { Some(context.client().await?) } else { None };
     Ok((sources, client))
@@ -83,8 +58,7 @@ pub(in super::super) fn request(args: &ReplayArgs) -> ListSessionsRequest {
 }
 
 fn read_file(path: &Path) -> anyhow::Result<Record> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let mut reader = Reader::open(BufReader::new(file), Limits::default())?;
+    let mut reader = open_file(path, Limits::default())?;
     let session_id = reader.header().session_id.to_string();
     let mut recorder = Recorder::default();
     while let Some(item) = reader.next_item()? {

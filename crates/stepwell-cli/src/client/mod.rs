@@ -1,16 +1,21 @@
 //! The connection to the server, and what its errors mean for a person.
 
+mod probe;
+mod words;
+
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use stepwell_proto::v1::agent_service_client::AgentServiceClient;
 use stepwell_proto::v1::approval_service_client::ApprovalServiceClient;
 use stepwell_proto::v1::history_service_client::HistoryServiceClient;
 use stepwell_proto::v1::session_service_client::SessionServiceClient;
 use stepwell_proto::v1::store_service_client::StoreServiceClient;
-use tonic::transport::{Channel, Endpoint};
+use tokio::io::DuplexStream;
+use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status, TimeoutExpired};
 
 /// How long a connection may take to stand.
@@ -21,6 +26,10 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that is not used is checked this often, so that a dead one is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Stands for the address of a server in this process.
+const WITHIN: &str = "http://localhost";
+/// Header in which a server says its release.
+pub(crate) const RELEASE_HEADER: &str = "stepwell-version";
 
 /// Why a call did not do what it was asked.
 #[derive(Debug)]
@@ -69,6 +78,20 @@ impl Client {
         Ok(Self { server: server.to_owned(), channel })
     }
 
+    /// A server at the other end of a pipe in this process.
+    pub(crate) async fn within(pipe: DuplexStream) -> Result<Self, Refusal> {
+        let endpoint = endpoint(WITHIN, CONNECT_TIMEOUT)?;
+        let mut pipe = Some(pipe);
+        let connector = tower::service_fn(move |_: Uri| {
+            // There is only one.
+            let pipe = pipe.take().map(TokioIo::new).ok_or(io::ErrorKind::ConnectionRefused);
+            std::future::ready(pipe.map_err(io::Error::from))
+        });
+        let connected = endpoint.connect_with_connector(connector).await;
+        let channel = connected.map_err(|error| no_connection(WITHIN, &error))?;
+        Ok(Self { server: WITHIN.to_owned(), channel })
+    }
+
     /// Address of the server.
     pub(crate) fn server(&self) -> &str {
         &self.server
@@ -107,6 +130,18 @@ impl Client {
     /// What a failed call means.
     pub(crate) fn refusal(&self, status: &Status) -> Refusal {
         refusal(&self.server, status)
+    }
+
+    /// The same, and when no Stepwell server said it, a look at who answers there.
+    pub(crate) async fn refusal_of_whom(&self, status: &Status) -> Refusal {
+        let refusal = self.refusal(status);
+        if status.metadata().contains_key(RELEASE_HEADER) {
+            return refusal;
+        }
+        match probe::stranger(&self.server).await {
+            Some(who) => foreign(&self.server, who),
+            None => refusal,
+        }
     }
 }
 
@@ -199,9 +234,21 @@ pub(crate) fn refusal(server: &str, status: &Status) -> Refusal {
         None if status.message().is_empty() => {
             (format!("the server at {server} refused without a reason ({code})"), false)
         }
-        None => (status.message().to_owned(), false),
+        None => (words::in_flags(status.message()), false),
     };
     Refusal { code, message, is_broken }
+}
+
+/// Not worth another try: whoever answers there will not become a Stepwell server.
+fn foreign(server: &str, who: &str) -> Refusal {
+    Refusal {
+        code: Code::Unimplemented,
+        message: format!(
+            "{who} answers at {server}, and it is no Stepwell server: start one with `stepwell \
+             serve`, or name its address with --server"
+        ),
+        is_broken: false,
+    }
 }
 
 fn broken(server: &str, reason: &str) -> String {
@@ -242,6 +289,22 @@ mod tests {
             )
         );
         assert!(refusal.may_pass());
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_kind_is_called_so() {
+        let routes = axum::Router::new();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let mut serving = tokio::task::JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, routes).await });
+        let client = Client::connect(&server).await.unwrap();
+        let request = stepwell_proto::v1::ListWorkersRequest {};
+        let status = client.agents().list_workers(request).await.unwrap_err();
+        let refusal = client.refusal_of_whom(&status).await;
+        let expected = format!("a web server answers at {server}, and it is no Stepwell server");
+        assert!(refusal.message.starts_with(&expected), "{refusal}");
+        assert!(!refusal.is_broken);
     }
 
     #[test]

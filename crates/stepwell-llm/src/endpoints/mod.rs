@@ -1,0 +1,229 @@
+//! Several replicas behind one model: which one is asked, and what is learnt from how it went.
+//!
+//! What is known of a replica is kept by its address, in memory, for the whole process: all sessions
+//! learn from each other. Where a session's prefix lies is not kept here: the session's own events say
+//! which address answered last, so that a restart or another node forgets nothing.
+//!
+//! Invariant: a request that began ends, however it is left.
+
+pub mod choice;
+pub mod health;
+pub mod load;
+mod poll;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use reqwest::Url;
+use stepwell_core::event::ModelErrorKind;
+use stepwell_ports::{Affinity, ModelFailure};
+use tokio::time::Instant;
+use tracing::debug;
+
+use self::choice::{Candidate, choose};
+use self::health::{Ending, Health};
+use crate::target::Target;
+
+/// Replicas that are remembered, at most. Whoever was not asked for longest is forgotten first.
+const REPLICAS_MAX: usize = 4_096;
+
+/// What is known of all replicas.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    started: Instant,
+    replicas: Mutex<BTreeMap<String, Replica>>,
+}
+
+#[derive(Debug)]
+struct Replica {
+    health: Health,
+    url: Url,
+    used_at_ms: u64,
+    /// It has others beside it, so there is something to choose.
+    has_peers: bool,
+}
+
+impl Endpoints {
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), replicas: Mutex::default() }
+    }
+
+    /// Chooses one of `targets` and begins a request to it. `None` when there are none.
+    pub(crate) fn place(
+        self: &Arc<Self>,
+        mut targets: Vec<Target>,
+        affinity: &Affinity,
+    ) -> Option<(Target, Lease)> {
+        let now_ms = self.now_ms();
+        let mut replicas = self.lock();
+        for target in &targets {
+            let replica = replicas.entry(target.endpoint.clone()).or_insert_with(|| Replica {
+                health: Health::default(),
+                url: target.url.clone(),
+                used_at_ms: now_ms,
+                has_peers: false,
+            });
+            replica.used_at_ms = now_ms;
+            replica.has_peers |= targets.len() > 1;
+        }
+        let known = targets.iter().filter_map(|it| replicas.get_key_value(&it.endpoint));
+        let candidates: Vec<_> = known
+            .map(|(endpoint, it)| Candidate {
+                endpoint,
+                standing: it.health.standing(now_ms),
+                load: it.health.load(now_ms),
+            })
+            .collect();
+        let (at, why) = choose(&candidates, &affinity.key, affinity.holder.as_deref())?;
+        let target = targets.swap_remove(at);
+        if let Some(replica) = replicas.get_mut(&target.endpoint) {
+            replica.health.begin(now_ms);
+        }
+        forget_the_oldest(&mut replicas);
+        drop(replicas);
+        debug!(endpoint = %target.endpoint, key = affinity.key, why = why.as_str(), "placed");
+        let endpoint = Some(target.endpoint.clone());
+        Some((target, Lease { endpoints: self.clone(), endpoint }))
+    }
+
+    fn end(&self, endpoint: &str, ending: Ending) {
+        let now_ms = self.now_ms();
+        if let Some(replica) = self.lock().get_mut(endpoint) {
+            replica.health.end(ending, now_ms);
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Replica>> {
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget_the_oldest(replicas: &mut BTreeMap<String, Replica>) {
+    while replicas.len() > REPLICAS_MAX {
+        let idle = replicas.iter().filter(|(_, it)| it.health.in_flight() == 0);
+        let oldest = idle.min_by_key(|(_, it)| it.used_at_ms).map(|(endpoint, _)| endpoint.clone());
+        let Some(oldest) = oldest else { return };
+        replicas.remove(&oldest);
+    }
+}
+
+/// A request under way. Dropped without an end, it is one that nobody wanted any more.
+pub(crate) struct Lease {
+    endpoints: Arc<Endpoints>,
+    endpoint: Option<String>,
+}
+
+impl Lease {
+    /// The request ended so.
+    pub(crate) fn end<T>(mut self, outcome: &Result<T, ModelFailure>) {
+        let ending = match outcome {
+            Ok(_) => Ending::Good,
+            Err(failure) => ending_of(failure),
+        };
+        if let Some(endpoint) = self.endpoint.take() {
+            self.endpoints.end(&endpoint, ending);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(endpoint) = self.endpoint.take() {
+            self.endpoints.end(&endpoint, Ending::Dropped);
+        }
+    }
+}
+
+/// What a failure says about the replica, not about the request.
+fn ending_of(failure: &ModelFailure) -> Ending {
+    match failure.kind {
+        ModelErrorKind::Transport => Ending::Unreachable,
+        ModelErrorKind::Overloaded
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::QuotaExhausted => Ending::Busy { retry_after_ms: failure.retry_after_ms },
+        ModelErrorKind::ServerError
+        | ModelErrorKind::StreamBroken
+        | ModelErrorKind::Timeout
+        | ModelErrorKind::BadResponse => Ending::Failed,
+        ModelErrorKind::ContextTooLong
+        | ModelErrorKind::BadRequest
+        | ModelErrorKind::ContentFilter
+        | ModelErrorKind::Unauthorized => Ending::Good,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(hosts: &[&str]) -> Vec<Target> {
+        let target =
+            |host: &&str| Target::new(&format!("http://{host}/v1"), None, |_| None).unwrap();
+        hosts.iter().map(target).collect()
+    }
+
+    fn affinity(key: &str, holder: Option<&str>) -> Affinity {
+        let holder = holder.map(|host| format!("http://{host}/v1/chat/completions"));
+        Affinity { key: key.into(), holder }
+    }
+
+    fn failure(kind: ModelErrorKind) -> Result<(), ModelFailure> {
+        Err(targets(&["a"]).remove(0).failure(kind, "no".into()))
+    }
+
+    #[test]
+    fn a_failed_connection_moves_the_session_and_an_answer_keeps_it() {
+        let endpoints = Arc::new(Endpoints::new());
+        let hosts = ["a", "b", "c"];
+        let (first, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
+        lease.end(&failure(ModelErrorKind::Transport));
+        let (second, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
+        assert_ne!(first.endpoint, second.endpoint);
+        lease.end(&Ok(()));
+        let held = Affinity { key: "k".into(), holder: Some(second.endpoint.clone()) };
+        let (third, _lease) = endpoints.place(targets(&hosts), &held).unwrap();
+        assert_eq!(third.endpoint, second.endpoint);
+    }
+
+    #[test]
+    fn a_lone_server_is_always_asked() {
+        let endpoints = Arc::new(Endpoints::new());
+        for _ in 0..10 {
+            let (_, lease) = endpoints.place(targets(&["a"]), &affinity("k", None)).unwrap();
+            lease.end(&failure(ModelErrorKind::Transport));
+        }
+        assert!(endpoints.place(Vec::new(), &affinity("k", None)).is_none());
+    }
+
+    #[test]
+    fn requests_of_this_process_are_load() {
+        let endpoints = Arc::new(Endpoints::new());
+        let mut leases = Vec::new();
+        let mut counts = BTreeMap::<String, u32>::new();
+        for number in 0..100 {
+            let affinity = affinity(&format!("session-{number}"), None);
+            let (target, lease) = endpoints.place(targets(&["a", "b"]), &affinity).unwrap();
+            *counts.entry(target.endpoint).or_default() += 1;
+            leases.push(lease);
+        }
+        assert!(counts.values().all(|count| (48..=52).contains(count)), "{counts:?}");
+        // Dropping them gives every place back.
+        drop(leases);
+        assert!(endpoints.lock().values().all(|it| it.health.in_flight() == 0));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bound() {
+        let endpoints = Arc::new(Endpoints::new());
+        for number in 0..REPLICAS_MAX + 10 {
+            let host = format!("host-{number}");
+            let (_, lease) = endpoints.place(targets(&[&host]), &affinity("k", None)).unwrap();
+            lease.end(&Ok(()));
+        }
+        assert_eq!(endpoints.lock().len(), REPLICAS_MAX);
+    }
+}
