@@ -25,6 +25,9 @@ import { TreeTools } from "./tree-tools.tsx";
 import { useMoment } from "./use-moment.ts";
 import { type Selection, useSelection } from "./use-selection.ts";
 import "./session.css";
+import "./tree.css";
+import "./conversation.css";
+import "./scrubber.css";
 import "./inspector.css";
 import "./dialogs.css";
 
