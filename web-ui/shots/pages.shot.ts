@@ -68,11 +68,11 @@ test("full, dark, narrow, failing", async ({ page, stage }) => {
   await page.goto(stage.url);
   await settled(page);
   await stage.killServer();
-  await page.getByRole("alert").waitFor();
+  await page.getByRole("alert").first().waitFor();
   await shoot(page, "sessions-failing");
   for (const it of ["Approvals", "Agents", "Workers"]) {
     await page.getByRole("navigation").getByRole("link", { name: it }).click();
-    await page.getByRole("alert").waitFor();
+    await page.getByRole("alert").first().waitFor();
     await shoot(page, `${it.toLowerCase()}-failing`);
   }
 });

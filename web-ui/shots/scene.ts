@@ -2,7 +2,7 @@
 
 import type { Stage } from "../tests/stage.ts";
 
-const AGENT = `
+const AGENT = `\
 name = "fixer"
 instructions = """
 You mend failing tests. Look before you change something, and check what you did.

@@ -1,5 +1,5 @@
 import { Suspense } from "react";
-import { Route, Switch, useParams } from "wouter";
+import { Route, Router, Switch, useParams } from "wouter";
 import { parseMoment } from "./address.ts";
 import { Help } from "./keys/help.tsx";
 import { Palette } from "./keys/palette.tsx";
@@ -12,15 +12,26 @@ import { SessionPage } from "./pages/session/session-page.tsx";
 import { SessionsPage } from "./pages/sessions/sessions-page.tsx";
 import { WorkersPage } from "./pages/workers/workers-page.tsx";
 import { Bar } from "./parts/bar.tsx";
+import { DropFile } from "./parts/drop-file.tsx";
+import { FileBar } from "./parts/file-bar.tsx";
 import { Page } from "./parts/page.tsx";
 import { Empty, Loading } from "./parts/states.tsx";
+import { IS_FILE, VIEW_BASE } from "./view-base.ts";
 
 /** The bar above, one page below, and what lies over both. */
 export function App() {
   useKeyboard();
   return (
+    <Router base={VIEW_BASE}>
+      <Pages />
+    </Router>
+  );
+}
+
+function Pages() {
+  return (
     <div className="app">
-      <Bar />
+      {IS_FILE ? <FileBar /> : <Bar />}
       <Suspense fallback={<Loading what="the page" />}>
         <Switch>
           <Route path="/" component={SessionsPage} />
@@ -35,13 +46,18 @@ export function App() {
       </Suspense>
       <Palette />
       <Help />
+      <DropFile />
     </div>
   );
 }
 
 function SessionRoute() {
   const moment = parseMoment(useParams()["moment"] ?? "");
-  return moment === null ? <NotHere /> : <SessionPage key={moment.sessionId} moment={moment} />;
+  return moment === null ? (
+    <NotHere />
+  ) : (
+    <SessionPage key={moment.sessionId} moment={moment} isReadOnly={IS_FILE} />
+  );
 }
 
 function CompareRoute() {

@@ -77,7 +77,7 @@ test("edit and approve: it runs with what was written, and only with that", asyn
   await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
   const card = page.getByRole("article");
   await card.getByLabel("Your name in the history").fill("ada");
-  await card.getByRole("button", { name: "Edit…" }).click();
+  await card.getByRole("button", { name: "Change the arguments…" }).click();
   const field = card.getByLabel(/Arguments/);
   const button = card.getByRole("button", { name: "Run shell with these arguments" });
   await field.fill("{");

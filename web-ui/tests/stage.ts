@@ -17,7 +17,7 @@ const PATIENCE_MS = 20_000;
 const ASK_EVERY_MS = 50;
 
 /** The binary under test: `$STEPWELL_BIN`, or what `cargo build` made. */
-function stepwell(): string {
+export function stepwell(): string {
   const path =
     process.env["STEPWELL_BIN"] ?? join(import.meta.dirname, "../../target/debug/stepwell");
   if (!existsSync(path)) throw new Error(`${path} is not there: cargo build -p stepwell-cli`);

@@ -28,6 +28,7 @@ usage: cargo xtask <command>
   check                                    formatting, house checks, clippy, rustdoc
   tidy                                     the house checks alone
   bench [--json] [NAME...]                 the measured workload (release build)
+  session FILE [--events N] [--seed N]     a long session as an exported file
   fuzz [--seconds N] [--seed N]            random input for what reads models' answers
   session FILE [--events N] [--seed N]     a long session as an exported file
   ci                                       check, test and fuzz, with the time of each step
@@ -68,8 +69,8 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
     match command.as_str() {
         "test" => run_test(&TestOptions::parse(rest)?),
         "bench" => bench::run(rest),
-        "fuzz" => fuzz::run(rest),
         "session" => session::run(rest),
+        "fuzz" => fuzz::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
         "ci" => no_arguments(command, rest).and_then(|()| run_ci()),

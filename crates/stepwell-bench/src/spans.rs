@@ -176,8 +176,14 @@ fn event(seq: u64) -> Event {
     let step = ((seq - 1) / STEP_EVENTS) as u32 + 1;
     let call_id = CallId { step, index: 1 };
     let body = match (seq - 1) % STEP_EVENTS {
-        0 => ModelRequested { step, attempt: 1, prompt_digest: "0".repeat(64), prompt_bytes: 1 }
-            .into(),
+        0 => ModelRequested {
+            step,
+            attempt: 1,
+            prompt_digest: "0".repeat(64),
+            prompt_bytes: 1,
+            fallback: None,
+        }
+        .into(),
         1 => ModelReplied {
             step,
             attempt: 1,
@@ -193,7 +199,12 @@ fn event(seq: u64) -> Event {
             }],
             answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
-            usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 30 },
+            usage: Usage {
+                prompt_tokens: 900,
+                cached_tokens: 800,
+                completion_tokens: 30,
+                ..Usage::default()
+            },
             endpoint: "http://127.0.0.1:1/v1".into(),
             first_token_ms: 1,
             duration_ms: 2,

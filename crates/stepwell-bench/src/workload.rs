@@ -66,6 +66,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
             name: "stub".to_string(),
             base_url: "http://127.0.0.1:1/v1".to_string(),
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
@@ -113,7 +114,12 @@ impl ModelPort for StubModel {
             reasoning: String::new(),
             tool_calls: if is_last { Vec::new() } else { vec![call] },
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
-            usage: Usage { prompt_tokens: 700, cached_tokens: 600, completion_tokens: 250 },
+            usage: Usage {
+                prompt_tokens: 700,
+                cached_tokens: 600,
+                completion_tokens: 250,
+                ..Usage::default()
+            },
             endpoint: "stub".to_string(),
             first_token_ms: 0,
             duration_ms: 0,

@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing in the file is ignored. An unknown key is an error with line and column.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::{Deserialize, Deserializer, de};
+use stepwell_core::account::Price;
 use stepwell_server::agent_file::ModelDefaults;
 
 use crate::args::parse::{address, host_names};
@@ -23,11 +25,14 @@ use crate::exit::UsageError;
 use crate::out::Paint;
 use crate::view;
 
+/// Highest price of a million tokens.
+const PRICE_MAX: f64 = 1e9;
+
 /// Tool calls that a worker runs at the same time when nothing is said.
 const CONCURRENCY_DEFAULT: u32 = 8;
 
 /// A config file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConfigFile {
     /// Address to listen on.
@@ -53,9 +58,52 @@ pub(crate) struct ConfigFile {
     api_key_env: Option<String>,
     /// Server that commands talk to.
     server: Option<String>,
+    /// What tokens cost, by the model's name.
+    #[serde(default)]
+    prices: BTreeMap<String, PriceSection>,
     /// Limits of the engine.
     #[serde(default)]
     limits: LimitsSection,
+}
+
+/// Prices for a million tokens, in the currency that its owner thinks in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceSection {
+    #[serde(deserialize_with = "micros")]
+    prompt: u64,
+    /// The prompt's price when not given.
+    #[serde(default, deserialize_with = "maybe_micros")]
+    cached: Option<u64>,
+    /// The prompt's price when not given.
+    #[serde(default, deserialize_with = "maybe_micros")]
+    created: Option<u64>,
+    #[serde(deserialize_with = "micros")]
+    completion: u64,
+}
+
+impl From<PriceSection> for Price {
+    fn from(it: PriceSection) -> Self {
+        Self {
+            prompt: it.prompt,
+            cached: it.cached.unwrap_or(it.prompt),
+            created: it.created.unwrap_or(it.prompt),
+            completion: it.completion,
+        }
+    }
+}
+
+/// Money in millionths.
+fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let amount = f64::deserialize(deserializer)?;
+    if !(0.0..=PRICE_MAX).contains(&amount) {
+        return Err(de::Error::custom(format!("a price is 0 to {PRICE_MAX}")));
+    }
+    Ok((amount * 1e6).round() as u64)
+}
+
+fn maybe_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    micros(deserializer).map(Some)
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -69,7 +117,7 @@ struct LimitsSection {
 }
 
 /// Every key, for "did you mean".
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 20] = [
     "listen",
     "allow_hosts",
     "data",
@@ -80,6 +128,11 @@ const KEYS: [&str; 15] = [
     "model",
     "api_key_env",
     "server",
+    "prices",
+    "prompt",
+    "cached",
+    "created",
+    "completion",
     "limits",
     "active_sessions",
     "model_calls",
@@ -184,6 +237,8 @@ pub(crate) struct ServeSettings {
     pub(crate) api_key_env: Option<String>,
     /// Take a data folder on a network file system.
     pub(crate) allow_network_file_system: bool,
+    /// What tokens cost, by the model's name.
+    pub(crate) prices: BTreeMap<String, Price>,
     /// Limits of the engine.
     pub(crate) limits: EngineLimits,
 }
@@ -264,6 +319,12 @@ impl Config {
             model: args.model.clone().or_else(|| self.file.model.clone()),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
             allow_network_file_system: args.allow_network_file_system,
+            prices: self
+                .file
+                .prices
+                .iter()
+                .map(|(model, it)| (model.clone(), (*it).into()))
+                .collect(),
             limits: self.limits(&args.limits)?,
         })
     }
@@ -435,6 +496,11 @@ import_bytes = 1000
 active_sessions = 10
 model_calls = 20
 drain = "1m30s"
+
+[prices.qwen3]
+prompt = 0.15
+cached = 0.015
+completion = 0.60
 "#;
 
     #[test]
@@ -453,6 +519,16 @@ drain = "1m30s"
                 model: Some("qwen3".into()),
                 api_key_env: Some("KEY".into()),
                 allow_network_file_system: false,
+                prices: [(
+                    "qwen3".to_owned(),
+                    Price {
+                        prompt: 150_000,
+                        cached: 15_000,
+                        created: 150_000,
+                        completion: 600_000
+                    },
+                )]
+                .into(),
                 limits: EngineLimits {
                     active_sessions_max: Some(10),
                     model_calls_max: Some(20),
@@ -521,6 +597,8 @@ drain = "1m30s"
             ("[limits]\ndrain = \"5\"", "line 2, column 9: `5` has no unit"),
             ("allow_hosts = [\"gpu:1\"]", "without scheme and port"),
             ("concurrency = \"x\"", "line 1, column 15: invalid type"),
+            ("[prices.m]\nprompt = -1.0\ncompletion = 1.0", "line 2, column 10: a price is 0 to"),
+            ("[prices.m]\nprompt = 1.0", "line 1, column 1: missing field `completion`"),
             ("listen = ", "line 1, column 10: "),
         ] {
             let error = read(text).unwrap_err();

@@ -54,6 +54,53 @@ pub struct ModelSpec {
     pub parameters: JsonText,
     /// How long each part of a call may take.
     pub timeouts: ModelTimeouts,
+    /// Models that are asked when this one fails again and again, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<FallbackModel>,
+}
+
+/// A model in place of another one. Parameters and timeouts are those of the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackModel {
+    /// How many attempts of a step the models before it are given, from the last change on.
+    pub after_attempts: u32,
+    /// See [`ModelSpec::name`].
+    pub name: String,
+    /// See [`ModelSpec::base_url`].
+    pub base_url: String,
+    /// See [`ModelSpec::replicas`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<String>,
+    /// See [`ModelSpec::api_key_env`].
+    pub api_key_env: Option<String>,
+}
+
+impl ModelSpec {
+    /// The model that is asked in the given attempt of a step in place of this one; `None` for this
+    /// one. Each step begins with this one again: a model that is back is used again.
+    pub fn fallback_at(&self, attempt: u32) -> Option<&FallbackModel> {
+        let mut first = 1_u32;
+        let begun = self.fallbacks.iter().take_while(|it| {
+            first = first.saturating_add(it.after_attempts);
+            attempt >= first
+        });
+        begun.last()
+    }
+
+    /// The model that is asked in the given attempt of a step.
+    #[must_use]
+    pub fn at(&self, attempt: u32) -> Self {
+        let mut model = self.clone();
+        if let Some(fallback) = self.fallback_at(attempt).cloned() {
+            let FallbackModel { after_attempts: _, name, base_url, replicas, api_key_env } =
+                fallback;
+            model.name = name;
+            model.base_url = base_url;
+            model.replicas = replicas;
+            model.api_key_env = api_key_env;
+        }
+        model
+    }
 }
 
 /// Time limits of one model call, in milliseconds.

@@ -102,7 +102,11 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
     match &event.body {
         EventBody::SessionCreated(it) => created(state, event, it),
         EventBody::ModelRequested(it) => requested(state, it),
-        EventBody::ModelReplied(it) => replied(state, it),
+        EventBody::ModelReplied(it) => {
+            replied(state, it)?;
+            answered(state, it);
+            Ok(())
+        }
         EventBody::ModelFailed(it) => model_failed(state, it),
         EventBody::ToolScheduled(it) => scheduled(state, it),
         EventBody::ToolDispatched(it) => dispatched(state, it),
@@ -208,7 +212,6 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     }
     state.prompt.push_assistant(content, &it.tool_calls);
     state.usage.add(&it.usage);
-    state.prefix_holder = Some(it.endpoint.clone());
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;
@@ -251,6 +254,14 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         state.phase = Phase::Ready;
     }
     Ok(())
+}
+
+/// A server answered, which a reply that a person put in its place does not show.
+fn answered(state: &mut SessionState, it: &ModelReplied) {
+    if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
+        state.account.add(&model, it);
+    }
+    state.prefix_holder = Some(it.endpoint.clone());
 }
 
 /// What the model is told of a call that its output limit cut off.

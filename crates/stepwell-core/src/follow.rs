@@ -129,10 +129,16 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
 }
 
 fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> EventBody {
-    let mut prompt = state.prompt.clone();
+    let mut prompt = state.request(attempt);
     prompt.end_with(&binding(state, agent).members());
-    let (prompt_digest, prompt_bytes) = (prompt.digest(), prompt.body_bytes());
-    ModelRequested { step, attempt, prompt_digest, prompt_bytes }.into()
+    ModelRequested {
+        step,
+        attempt,
+        prompt_digest: prompt.digest(),
+        prompt_bytes: prompt.body_bytes(),
+        fallback: agent.model.fallback_at(attempt).map(|it| it.name.clone()),
+    }
+    .into()
 }
 
 /// The model answered without calls: the end, or a wait for the next message.

@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod account;
 pub mod agent;
 pub mod apply;
 mod approve;

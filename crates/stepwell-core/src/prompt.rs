@@ -78,7 +78,7 @@ impl Prompt {
 
     /// Everything up to and with the system prompt.
     fn begin(&mut self, agent: &Agent) {
-        self.push(head(agent));
+        self.push(head(agent, &agent.model.name));
         self.message("system", &agent.instructions);
         self.head_bytes = self.bytes;
     }
@@ -100,6 +100,13 @@ impl Prompt {
         }
     }
 
+    /// An outline that keeps the texts of the messages to come: a window of a long prompt without
+    /// what is before it.
+    #[must_use]
+    pub fn tail(&self) -> Self {
+        Self { texts: Texts::From(self.messages), ..self.outline() }
+    }
+
     /// Has the request end with these members behind its messages, each with a comma in front. They
     /// are the one part that may change from request to request.
     pub(crate) fn end_with(&mut self, members: &str) {
@@ -108,13 +115,6 @@ impl Prompt {
 
     fn closing(&self) -> &str {
         self.closing.as_deref().unwrap_or(CLOSING)
-    }
-
-    /// An outline that keeps the texts of the messages to come: a window of a long prompt without
-    /// what is before it.
-    #[must_use]
-    pub fn tail(&self) -> Self {
-        Self { texts: Texts::From(self.messages), ..self.outline() }
     }
 
     /// Whether texts were left out.
@@ -251,6 +251,25 @@ impl Prompt {
         *self = rebased;
     }
 
+    /// The same request to another model of `agent`, by its name. O(bytes).
+    #[must_use]
+    pub fn for_model(&self, agent: &Agent, model: &str) -> Self {
+        let (own, other) = (head(agent, &agent.model.name), head(agent, model));
+        if self.is_outline() {
+            let shift = |bytes: u64| bytes - own.len() as u64 + other.len() as u64;
+            let (bytes, head_bytes) = (shift(self.bytes), shift(self.head_bytes));
+            return Self { bytes, head_bytes, ..self.clone() };
+        }
+        let head_bytes = self.head_bytes - own.len() as u64 + other.len() as u64;
+        let (messages, closing) = (self.messages, self.closing.clone());
+        let mut renamed = Self { messages, head_bytes, closing, ..Self::default() };
+        renamed.push(other);
+        for segment in self.open_segments().into_iter().skip(1) {
+            renamed.push(segment.to_string());
+        }
+        renamed
+    }
+
     fn opening(&mut self, role: &str) -> String {
         let mut text =
             String::from(if self.messages == 0 { "{\"role\":\"" } else { ",{\"role\":\"" });
@@ -304,9 +323,9 @@ pub fn system_message(agent: &Agent) -> String {
 }
 
 /// The constant part of every request of a session, up to the opening of the messages.
-fn head(agent: &Agent) -> String {
+fn head(agent: &Agent, model: &str) -> String {
     let mut text = String::from("{\"model\":");
-    write_string(&agent.model.name, &mut text);
+    write_string(model, &mut text);
     text.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     let parameters = agent.model.parameters.as_str().trim();
     let members = parameters.strip_prefix('{').and_then(|it| it.strip_suffix('}'));

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::agent::Agent;
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
@@ -74,6 +75,8 @@ pub struct SessionState {
     pub deadline_passed: bool,
     /// Tokens so far.
     pub usage: Usage,
+    /// The same by model, with times.
+    pub account: Account,
     /// The same for a session and all its forks, whose prompts begin alike.
     pub prefix_key: String,
     /// The address of the model server that answered last: it holds the prefix of the prompt.
@@ -396,6 +399,16 @@ impl SessionState {
     /// The agent, once there is a first event.
     pub fn agent(&self) -> Option<&Arc<Agent>> {
         self.origin.as_ref().map(|origin| &origin.agent)
+    }
+
+    /// The request to the model in the given attempt of the step: the prompt, to a fallback model
+    /// where that is its turn. O(1) without one, O(bytes) with one.
+    pub fn request(&self, attempt: u32) -> Prompt {
+        let agent = self.agent();
+        match agent.and_then(|it| it.model.fallback_at(attempt).map(|model| (it, &model.name))) {
+            Some((agent, model)) => self.prompt.for_model(agent, model),
+            None => self.prompt.clone(),
+        }
     }
 
     /// The same without the texts of the prompt, to be looked at: O(open calls), however long the

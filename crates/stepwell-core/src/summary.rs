@@ -29,7 +29,7 @@ pub struct SessionRow {
     pub head_seq: Seq,
     /// Model decisions so far.
     pub step: u32,
-    /// Tokens so far.
+    /// Tokens so far: the three sums of [`Usage::listed`].
     pub usage: Usage,
     /// Time of the first event.
     pub created_at: TimestampMs,
@@ -125,7 +125,7 @@ pub fn session_row(session_id: SessionId, state: &SessionState) -> Option<Sessio
         labels: origin.labels.clone(),
         head_seq: state.head,
         step: state.step,
-        usage: state.usage,
+        usage: state.usage.listed(),
         created_at: origin.created_at,
         updated_at: state.updated_at,
         explain: explain(state),

@@ -101,15 +101,30 @@ pub(crate) struct WireUsage {
     completion_tokens: Option<f64>,
     #[serde(default)]
     prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default)]
+    completion_tokens_details: Option<CompletionDetails>,
     /// `DeepSeek`'s name for the cached tokens.
     #[serde(default)]
     prompt_cache_hit_tokens: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the servers")]
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Option<f64>,
+    /// What was put into the cache, as `OpenRouter` names it.
+    #[serde(default)]
+    cache_write_tokens: Option<f64>,
+    /// The same, as `LiteLLM` names it.
+    #[serde(default)]
+    cache_creation_tokens: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CompletionDetails {
+    #[serde(default)]
+    reasoning_tokens: Option<f64>,
 }
 
 impl WireUsage {
@@ -121,6 +136,12 @@ impl WireUsage {
             prompt_tokens: count(self.prompt_tokens),
             cached_tokens: count(cached),
             completion_tokens: count(self.completion_tokens),
+            created_tokens: count(
+                details.and_then(|it| it.cache_write_tokens.or(it.cache_creation_tokens)),
+            ),
+            reasoning_tokens: count(
+                self.completion_tokens_details.as_ref().and_then(|it| it.reasoning_tokens),
+            ),
         }
     }
 }

@@ -145,12 +145,12 @@ impl Effects {
                     session_id: self.session_id,
                     step: *step,
                     attempt: *attempt,
-                    model: agent.model.clone(),
+                    model: agent.model.at(*attempt),
                     affinity: Affinity {
                         key: state.prefix_key.clone(),
                         holder: state.prefix_holder.clone(),
                     },
-                    prompt: state.prompt.clone(),
+                    prompt: state.request(*attempt),
                 };
                 let ask = model_call::ask(outlet.clone(), agent, request);
                 self.spawn(key, outlet, Box::pin(ask));

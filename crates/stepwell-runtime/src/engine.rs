@@ -160,6 +160,12 @@ impl Engine {
         Self { inner: Arc::new(inner) }
     }
 
+    /// An engine with the same ports over another store. Until it is run, it only reads.
+    pub fn over(&self, store: Arc<dyn Store>) -> Self {
+        let ports = Ports { store, ..self.inner.ports.clone() };
+        Self::new(ports, self.inner.options.clone())
+    }
+
     /// Takes over what nobody owns, wakes what is due, until `shutdown`; then drains: nothing new
     /// starts, running model calls and tools get [`EngineOptions::drain`] to end, everything that
     /// ended is recorded.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{
-    Edit, EventBody, FinishReason, ModelReplied, OverrideApplied, ToolCall, ToolOutcome, Usage,
+    Edit, EventBody, FinishReason, ModelReplied, ModelRequested, OverrideApplied, ToolCall,
+    ToolOutcome, Usage,
 };
 use stepwell_core::state::{ForkedFrom, Phase};
 use stepwell_core::survey::{Hazard, Survey};
@@ -195,13 +196,13 @@ impl Engine {
         &self,
         session_id: SessionId,
         step: u32,
-    ) -> Result<Option<(Seq, String)>, EngineError> {
+    ) -> Result<Option<(Seq, ModelRequested)>, EngineError> {
         let mut found = None;
         walk(&*self.inner.ports.store, session_id, &mut |event| {
             if let EventBody::ModelRequested(it) = event.body
                 && it.step == step
             {
-                found = Some((event.seq, it.prompt_digest));
+                found = Some((event.seq, it));
             }
         })
         .await?;

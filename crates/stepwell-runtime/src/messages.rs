@@ -1,7 +1,7 @@
 //! A window of the messages to the model, as they stood at a past moment.
 
 use stepwell_core::prompt::system_message;
-use stepwell_core::{Seq, SessionId, SessionState};
+use stepwell_core::{CallId, Seq, SessionId, SessionState};
 use stepwell_ports::Store;
 
 use crate::engine::Engine;
@@ -31,6 +31,8 @@ pub struct Message {
     pub seq: Seq,
     /// The step that the session was in then.
     pub step: u32,
+    /// The call whose observation it is.
+    pub call_id: Option<CallId>,
 }
 
 impl Engine {
@@ -102,13 +104,14 @@ async fn fold(
         state.prompt = state.prompt.tail();
     }
     let begin = state.prompt.first_text();
-    let mut places: Vec<(Seq, u32)> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
     while state.head < at && state.prompt.messages() < until {
         let part = at.min(Seq(state.head.0 + PART_EVENTS));
         let before = state.head;
         refresh_seeing(store, session_id, &mut state, part, &mut |state| {
-            let known = (state.prompt.messages() - begin) as usize;
-            places.resize(known, (state.head, state.step));
+            let new = (state.prompt.messages() - begin) as usize - places.len();
+            let place = |nth| Place { seq: state.head, step: state.step, nth };
+            places.extend((1..).take(new).map(place));
         })
         .await?;
         if state.head == before {
@@ -116,7 +119,23 @@ async fn fold(
         }
     }
     let texts = state.prompt.message_texts().take((until - begin) as usize);
-    let message =
-        |(text, (seq, step)): (&str, (Seq, u32))| Message { json: text.into(), seq, step };
-    Ok(texts.zip(places).map(message).collect())
+    Ok(texts.zip(places).map(|(text, place)| place.message(text)).collect())
+}
+
+/// Where a message came from.
+struct Place {
+    seq: Seq,
+    step: u32,
+    /// Which of those that came with the same event it is, from 1.
+    nth: u32,
+}
+
+impl Place {
+    /// All observations of a step come with one event, in the order of the calls and before all else.
+    fn message(self, json: &str) -> Message {
+        let Self { seq, step, nth } = self;
+        let is_observation = json.starts_with("{\"role\":\"tool\"");
+        let call_id = is_observation.then_some(CallId { step, index: nth });
+        Message { json: json.to_owned(), seq, step, call_id }
+    }
 }

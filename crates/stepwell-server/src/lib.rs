@@ -19,6 +19,7 @@ mod payload;
 mod server;
 mod span_cache;
 mod status;
+mod view;
 mod watch;
 
 pub use convert::{
@@ -28,4 +29,6 @@ pub use convert::{
 };
 pub use find::PREFIX_CHARS_MIN;
 pub use import::IMPORT_BYTES_MAX_DEFAULT;
-pub use server::{PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, serve};
+pub use server::{
+    PORT_DEFAULT, REQUEST_BYTES_MAX, ServeError, ServerOptions, Services, ShownFile, serve,
+};

@@ -1,13 +1,16 @@
 //! The server: gRPC and HTTP on one port, put together.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::middleware;
 use axum::response::Response;
+use stepwell_core::account::Price;
 use stepwell_proto::v1;
 use stepwell_proto::v1::agent_service_server::AgentServiceServer;
 use stepwell_proto::v1::approval_service_server::ApprovalServiceServer;
@@ -17,7 +20,8 @@ use stepwell_proto::v1::store_service_server::StoreServiceServer;
 use stepwell_runtime::Engine;
 use stepwell_runtime::task::Tasks;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -28,6 +32,7 @@ use crate::api::{Agents, Api, Approvals, Backups, History, OneAtATime, Sessions}
 use crate::gateway::WorkerGateway;
 use crate::import::{IMPORT_BYTES_MAX_DEFAULT, IMPORTS_MAX};
 use crate::span_cache::SpanCache;
+use crate::view::{self, Views};
 use crate::{conn, http};
 
 /// Port of a server when nothing is said.
@@ -51,7 +56,7 @@ const STREAMS_MAX: u32 = 1_024;
 
 /// Whole histories that are read at the same time for a replay or a comparison: it is work for the
 /// processor, and what is compared is in memory.
-const WALKS_MAX: usize = 2;
+pub(crate) const WALKS_MAX: usize = 2;
 
 /// Names the server's release in every answer.
 const RELEASE_HEADER: &str = "stepwell-version";
@@ -92,6 +97,8 @@ pub struct ServerOptions {
     pub spool: PathBuf,
     /// Largest file of an import, in bytes, packed or unpacked.
     pub import_bytes_max: u64,
+    /// What tokens cost, by the model's name.
+    pub prices: BTreeMap<String, Price>,
 }
 
 impl Default for ServerOptions {
@@ -104,6 +111,7 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(5),
             spool: std::env::temp_dir(),
             import_bytes_max: IMPORT_BYTES_MAX_DEFAULT,
+            prices: BTreeMap::new(),
         }
     }
 }
@@ -116,6 +124,18 @@ pub struct Services {
     pub gateway: WorkerGateway,
     /// What definitions get that name no model or address.
     pub model_defaults: ModelDefaults,
+    /// A file to open at once. Then nothing but files is shown, and nothing can be changed or started.
+    pub shown: Option<ShownFile>,
+}
+
+/// An exported file that is to be looked at.
+pub struct ShownFile {
+    /// Its content.
+    pub file: tokio::fs::File,
+    /// What it is called.
+    pub name: String,
+    /// Is told the address of its session, below the server's own.
+    pub opened: oneshot::Sender<String>,
 }
 
 /// The server cannot go on.
@@ -124,6 +144,9 @@ pub enum ServeError {
     /// The descriptors of the reflection service cannot be read: a broken build.
     #[error("the reflection service cannot start: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// The file that was to be shown is not right.
+    #[error("{}", .0.message())]
+    NotShown(Status),
     /// The transport failed.
     #[error("the server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -155,14 +178,21 @@ pub async fn serve(
         walks: Semaphore::new(WALKS_MAX),
         shutdown: shutdown.clone(),
         backups: OneAtATime::default(),
+        views: Views::default(),
     });
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in SERVICE_NAMES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
-    let router = routes(api)?
-        .add_service(health_service)
-        .into_axum_router()
+    let mut router = routes(&api)?.add_service(health_service).into_axum_router();
+    if let Some(ShownFile { file, name, opened }) = services.shown {
+        let body = Body::from_stream(ReaderStream::new(file));
+        let address = view::open(&api, body, name).await.map_err(ServeError::NotShown)?;
+        // Whoever does not wait for it does not want to know.
+        let _ = opened.send(address);
+        router = router.layer(middleware::from_fn(view::only_views));
+    }
+    let router = router
         .layer(middleware::from_fn(http::translate))
         .layer(middleware::from_fn_with_state(gate, http::guard))
         .layer(middleware::map_response(in_words));
@@ -196,8 +226,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// All routes of the port but the health service.
-fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
+/// Adds the services that a page needs.
+pub(crate) fn with_pages(routes: Routes, api: &Arc<Api>) -> Routes {
     let sessions = SessionServiceServer::new(Sessions(api.clone()))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
@@ -210,6 +240,11 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
     let agents = AgentServiceServer::new(Agents(api.clone()))
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
+    routes.add_service(sessions).add_service(approvals).add_service(history).add_service(agents)
+}
+
+/// All routes of the port but the health service.
+fn routes(api: &Arc<Api>) -> Result<Routes, ServeError> {
     let store = StoreServiceServer::new(Backups(api.clone()));
     let workers = api.gateway.service();
     let reflection = || {
@@ -217,11 +252,8 @@ fn routes(api: Arc<Api>) -> Result<Routes, ServeError> {
             .register_encoded_file_descriptor_set(stepwell_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    Ok(Routes::from(http::routes(api))
-        .add_service(sessions)
-        .add_service(approvals)
-        .add_service(history)
-        .add_service(agents)
+    let pages = Routes::from(http::routes(api.clone()));
+    Ok(with_pages(pages, api)
         .add_service(store)
         .add_service(workers)
         .add_service(reflection().build_v1()?)

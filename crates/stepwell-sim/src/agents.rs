@@ -53,6 +53,7 @@ pub fn agent() -> Agent {
             name: "sim-1".to_string(),
             base_url: crate::model::ENDPOINT.to_string(),
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts { total_ms: 60_000, ..ModelTimeouts::default() },

@@ -258,7 +258,12 @@ fn answer(text: &str, tool_calls: Vec<WireToolCall>) -> Say {
         reasoning: String::new(),
         tool_calls,
         finish_reason: if asks { FinishReason::ToolCalls } else { FinishReason::Stop },
-        usage: Usage { prompt_tokens: 100, cached_tokens: 80, completion_tokens: 10 },
+        usage: Usage {
+            prompt_tokens: 100,
+            cached_tokens: 80,
+            completion_tokens: 10,
+            ..Usage::default()
+        },
         endpoint: ENDPOINT.to_string(),
         first_token_ms: 1,
         duration_ms: 2,

@@ -83,6 +83,7 @@ pub(crate) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             prompt_tokens: number(row, 4)?,
             cached_tokens: number(row, 5)?,
             completion_tokens: number(row, 6)?,
+            ..Usage::default()
         },
         created_at: TimestampMs(number(row, 7)?),
         updated_at: TimestampMs(number(row, 8)?),

@@ -6,12 +6,13 @@ import { AgentService } from "#proto/agents";
 import { ApprovalService } from "#proto/approvals";
 import { HistoryService } from "#proto/history";
 import { SessionService } from "#proto/sessions";
+import { link } from "../view-base.ts";
 
 /** Longest wait for the answer of a call that is no stream. */
 const TIMEOUT_MS = 20_000;
 
 const transport = createGrpcWebTransport({
-  baseUrl: window.location.origin,
+  baseUrl: link(""),
   useBinaryFormat: true,
 });
 

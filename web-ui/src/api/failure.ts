@@ -8,9 +8,11 @@ export interface Failure {
   readonly kind: FailureKind;
   /** The server says what is wrong and what to do; where there was no server, this does. */
   readonly words: string;
-  /** The name of the code, as `docs/api.md` lists it. */
+  /** The name of the code, as `docs/api.md` lists it; empty when no server said it. */
   readonly code: string;
 }
+
+const NO_ANSWER = "The server does not answer. Is `stepwell serve` running?";
 
 export function failure(error: unknown): Failure {
   const it = ConnectError.from(error);
@@ -18,10 +20,11 @@ export function failure(error: unknown): Failure {
   const words = it.rawMessage;
   switch (it.code) {
     case Code.Unavailable:
+      return { kind: "unreachable", words, code };
     case Code.DeadlineExceeded:
     case Code.Unknown:
-      // Also what a browser says for a connection that was refused.
-      return { kind: "unreachable", words: reached(words), code };
+      // What a browser says for a connection that was refused or broke, each in words of its own.
+      return { kind: "unreachable", words: NO_ANSWER, code: "" };
     case Code.NotFound:
     case Code.OutOfRange:
       return { kind: "not_found", words, code };
@@ -40,11 +43,4 @@ export function failure(error: unknown): Failure {
     case Code.DataLoss:
       return { kind: "other", words, code };
   }
-}
-
-/** Browsers call every broken connection something else; the person wants to know one thing. */
-function reached(words: string): string {
-  return /fetch|network|load failed|input stream/i.test(words) || words === ""
-    ? "The server does not answer. Is `stepwell serve` running?"
-    : words;
 }

@@ -34,7 +34,10 @@ function entriesNow(go: (to: string) => void): Entry[] {
     ["Agents", address.agents()],
     ["Workers", address.workers()],
   ];
-  const commands = commandsNow().filter((it) => it.command !== "palette");
+  // Moving in a list by name would be slower than any key.
+  const commands = commandsNow().filter(
+    ({ command }) => command !== "palette" && BINDINGS[command].scope !== "list",
+  );
   return [
     ...pages.map(([words, to]) => ({
       id: to,

@@ -11,8 +11,8 @@ interface Binding {
 }
 
 export const BINDINGS = {
-  palette: { keys: ["mod+k"], scope: "everywhere", says: "commands" },
-  help: { keys: ["?"], scope: "everywhere", says: "this help" },
+  palette: { keys: ["mod+k"], scope: "everywhere", says: "all commands" },
+  help: { keys: ["?"], scope: "everywhere", says: "keys, and what they do" },
   find: { keys: ["/"], scope: "everywhere", says: "find" },
   next: { keys: ["j", "ArrowDown"], scope: "list", says: "next" },
   previous: { keys: ["k", "ArrowUp"], scope: "list", says: "previous" },

@@ -11,6 +11,8 @@ export interface DiffLine {
 const CHANGES_MAX = 4_000;
 /** Lines around a change that are kept. */
 const CONTEXT = 3;
+/** Fewer equal lines are shown: a word about them takes as much room. */
+const GAP_MIN = 4;
 
 /** Every line of both texts, in their order. */
 export function lineDiff(before: string, after: string): DiffLine[] {
@@ -44,7 +46,8 @@ export function folded(lines: readonly DiffLine[]): DiffBlock[] {
   for (let from = 0; from < lines.length; ) {
     let to = from;
     while (to < lines.length && isNear[to] === isNear[from]) to += 1;
-    if (isNear[from]) blocks.push({ type: "lines", lines: lines.slice(from, to) });
+    if (isNear[from] || to - from < GAP_MIN)
+      blocks.push({ type: "lines", lines: lines.slice(from, to) });
     else blocks.push({ type: "gap", count: to - from });
     from = to;
   }

@@ -27,7 +27,8 @@ test.each([
 });
 
 describe("what is left", () => {
-  test("is never less than it is", () => expect(left(1_500, 0)).toBe("2 s"));
+  test("is never more than it is", () => expect(left(3_599_999, 0)).toBe("59 min"));
+  test("is said in hours up to two days", () => expect(left(47 * 3_600_000, 0)).toBe("47 h"));
   test("can be nothing", () => expect(left(5, 5)).toBe("over"));
 });
 

@@ -30,10 +30,14 @@ export function age(time: number, now: number): string {
   return `${Math.floor(ms / DAY)} d`;
 }
 
-/** How long until then: `58 min`; `over` once it has passed. */
+/** How long until then, never more than it is: `58 min`; `over` once it has passed. */
 export function left(time: number, now: number): string {
   const ms = time - now;
-  return ms <= 0 ? "over" : duration(Math.ceil(ms / SECOND) * SECOND);
+  if (ms <= 0) return "over";
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `${Math.floor(ms / HOUR)} h`;
+  return `${Math.floor(ms / DAY)} d`;
 }
 
 /** The exact time, local, to the second, with the zone. */
@@ -46,6 +50,11 @@ export function exact(time: number): string {
   const sign = offset < 0 ? "-" : "+";
   const zone = `${sign}${two(Math.floor(Math.abs(offset) / 60))}:${two(Math.abs(offset) % 60)}`;
   return `${date} ${clock} ${zone}`;
+}
+
+/** The time of the day, local, to the second. */
+export function clock(time: number): string {
+  return exact(time).slice(11, 19);
 }
 
 /** `812`, `12.4k`, `3.1M`. */

@@ -47,9 +47,19 @@ export function Bar() {
         <Plus size={14} aria-hidden />
         <span>New session</span>
       </Link>
+      <BarButtons />
+    </nav>
+  );
+}
+
+/** What every bar ends with. */
+export function BarButtons() {
+  return (
+    <>
       <ThemeButton />
       <Button
         kind="quiet"
+        className="bar-keys"
         title="Commands"
         aria-label="Commands"
         icon={<Command size={16} aria-hidden />}
@@ -57,12 +67,13 @@ export function Bar() {
       />
       <Button
         kind="quiet"
+        className="bar-keys"
         title="Keys"
         aria-label="Keys"
         icon={<CircleHelp size={16} aria-hidden />}
         onClick={() => runCommand("help")}
       />
-    </nav>
+    </>
   );
 }
 

@@ -14,18 +14,24 @@ interface Props {
   /** Long lines are wrapped, not scrolled. */
   readonly wrap?: boolean;
   readonly label?: string;
+  readonly charsMax?: number;
+  readonly linesMax?: number;
+  /** Without a ground of its own: it stands among others of its kind. */
+  readonly isPlain?: boolean;
 }
 
 /** Text that a model, a tool or a file wrote: never markup, never so long that the page stands still. */
-export function MachineText({ text, wrap = true, label }: Props) {
+export function MachineText(props: Props) {
+  const { text, wrap = true, label, charsMax = CHARS_MAX, linesMax = LINES_MAX } = props;
   const [times, setTimes] = useState(1);
   const shown = useMemo(() => {
-    const it = beginning(text, CHARS_MAX * times, LINES_MAX * times);
+    const it = beginning(text, charsMax * times, linesMax * times);
     return { ...it, text: visible(it.text) };
-  }, [text, times]);
+  }, [text, charsMax, linesMax, times]);
+  const look = `machine-text${wrap ? " wrap" : ""}${props.isPlain === true ? " is-plain" : ""}`;
   return (
     <figure className="machine" aria-label={label}>
-      <pre className={wrap ? "machine-text wrap" : "machine-text"}>{shown.text}</pre>
+      <pre className={look}>{shown.text}</pre>
       {shown.hiddenChars > 0 && (
         <p className="machine-more">
           {count(shown.hiddenLines)} more lines, {count(shown.hiddenChars)} characters

@@ -55,7 +55,7 @@ export function Failed({ doing, error, onRetry, isStale = false }: FailedProps) 
         </p>
         <p className="quiet">
           {isStale && "What you see is from before. "}
-          <span>Code {code}, explained in docs/api.md.</span>
+          {code !== "" && `Code ${code}, explained in docs/api.md.`}
           {kind === "unreachable" && " It is tried again by itself."}
         </p>
       </div>

@@ -27,9 +27,16 @@ export function useNow(): number {
   return useSyncExternalStore(watch, () => now);
 }
 
+interface AgeProps {
+  readonly at: number;
+  /** In a sentence: `5 s ago`, `just now`. */
+  readonly isSaid?: boolean;
+}
+
 /** How long ago; the exact time on hover. */
-export function Age({ at }: { readonly at: number }) {
-  const words = age(at, useNow());
+export function Age({ at, isSaid = false }: AgeProps) {
+  const short = age(at, useNow());
+  const words = !isSaid ? short : short === "now" ? "just now" : `${short} ago`;
   return (
     <time dateTime={new Date(at).toISOString()} title={exact(at)}>
       {words}

@@ -20,6 +20,8 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/agent/instructions",
             "/agent/model/base_url",
             "/agent/model/replicas/*",
+            "/agent/model/fallbacks/*/base_url",
+            "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
         ],
@@ -53,6 +55,8 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/agent/instructions",
             "/agent/model/base_url",
             "/agent/model/replicas/*",
+            "/agent/model/fallbacks/*/base_url",
+            "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
             "/edits/*/tool_result/output",
@@ -173,14 +177,27 @@ fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {
 
 fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
     visit("/agent/instructions", Field::Plain(&mut agent.instructions));
-    visit("/agent/model/base_url", Field::Plain(&mut agent.model.base_url));
-    for (i, url) in agent.model.replicas.iter_mut().enumerate() {
-        visit(&format!("/agent/model/replicas/{i}"), Field::Plain(url));
+    addresses("/agent/model", &mut agent.model.base_url, &mut agent.model.replicas, visit);
+    for (i, model) in agent.model.fallbacks.iter_mut().enumerate() {
+        let at = format!("/agent/model/fallbacks/{i}");
+        addresses(&at, &mut model.base_url, &mut model.replicas, visit);
     }
     visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
     for (i, tool) in agent.tools.iter_mut().enumerate() {
         let at = format!("/agent/tools/{i}/description");
         visit(&at, Field::Plain(&mut tool.description));
+    }
+}
+
+fn addresses(
+    at: &str,
+    base_url: &mut String,
+    replicas: &mut [String],
+    visit: &mut dyn FnMut(&str, Field<'_>),
+) {
+    visit(&format!("{at}/base_url"), Field::Plain(base_url));
+    for (i, url) in replicas.iter_mut().enumerate() {
+        visit(&format!("{at}/replicas/{i}"), Field::Plain(url));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Arguments of the commands about exported sessions.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::SessionArg;
+use super::parse::address;
 use crate::complete;
 
 /// Arguments of `export`.
@@ -37,6 +39,23 @@ pub(crate) struct ImportArgs {
     /// Exported sessions; `-` is stdin
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
+}
+
+/// Arguments of `view`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  stepwell view failed.stepwell
+  stepwell view failed.stepwell --listen 127.0.0.1:7272
+
+No server and no store are needed; the file is only read. Ctrl-C ends it.")]
+pub(crate) struct ViewArgs {
+    /// Exported session
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Address for the pages; a free port of this machine when not given
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0", hide_default_value = true, value_parser = address)]
+    pub(crate) listen: SocketAddr,
 }
 
 /// Arguments of `anchor`.

@@ -128,6 +128,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Draw a session as a tree of spans
     Tree(TreeArgs),
+    /// Show what a session cost step by step, or what all cost by agent and model
+    Usage(UsageArgs),
     /// Write sessions as OpenTelemetry traces, to a file or a collector
     Otlp(OtlpArgs),
     /// Print the exact request to the model of a step
@@ -168,6 +170,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Bring exported sessions into the server
     Import(ImportArgs),
+    /// Show an exported session in the browser, read only, without a server
+    View(ViewArgs),
     /// Print count and hash of sessions, to be kept elsewhere
     Anchor(AnchorArgs),
     /// Check exported sessions, and histories against what `anchor` wrote
@@ -231,6 +235,8 @@ mod tests {
             "stepwell tail 01J -n 5",
             "stepwell tree 01J",
             "stepwell tree 01J --at 7 --depth 2 --from 100 --limit 50",
+            "stepwell usage 01J",
+            "stepwell usage --agent a --label k=v --limit 9",
             "stepwell otlp 01J 01K -o traces.jsonl",
             "stepwell otlp 01J --endpoint http://h:4318 --header Authorization=x",
             "stepwell approvals",

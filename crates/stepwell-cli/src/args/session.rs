@@ -154,6 +154,23 @@ pub(crate) struct TreeArgs {
     pub(crate) limit: Option<u32>,
 }
 
+/// Arguments of `usage`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UsageArgs {
+    /// Id of one session; its beginning is enough
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::sessions))]
+    pub(crate) id: Option<String>,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME", conflicts_with = "id", add = ArgValueCompleter::new(complete::agents))]
+    pub(crate) agent: Option<String>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, conflicts_with = "id")]
+    pub(crate) labels: Vec<(String, String)>,
+    /// At most so many sessions, the newest
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "id")]
+    pub(crate) limit: u32,
+}
+
 /// Arguments of `otlp`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\

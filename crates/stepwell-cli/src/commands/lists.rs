@@ -87,7 +87,7 @@ impl<'a> Pages<'a> {
         Self { client, request, left: limit, is_first: true }
     }
 
-    fn has_more(&self) -> bool {
+    pub(super) fn has_more(&self) -> bool {
         !self.request.page_token.is_empty()
     }
 

@@ -21,6 +21,7 @@ mod stored;
 mod submit;
 mod target;
 mod tree;
+mod usage;
 mod verify;
 
 use std::fs;
@@ -125,6 +126,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Diff(args) => history::diff(&context, args).await,
         Command::Tree(args) => tree::run(&context, args).await,
         Command::Otlp(args) => Box::pin(otlp::run(&context, args)).await,
+        Command::Usage(args) => usage::run(&context, args).await,
         Command::Tools => lists::tools(&context).await,
         Command::Workers => lists::workers(&context).await,
         Command::Approvals(args) => approvals::list(&context, args).await,
@@ -141,6 +143,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Prune(args) => prune::run(&context, args).await,
         Command::Backup(args) => Box::pin(backup::run(&context, args)).await,
         Command::Export(args) => Box::pin(export::run(&context, args)).await,
+        Command::View(args) => serve::show(context.out, args).await.map(|()| Exit::Ok),
         Command::Import(args) => Box::pin(import::run(&context, args)).await,
         Command::Anchor(args) => Box::pin(anchor::run(&context, args)).await,
         Command::Verify(args) => Box::pin(verify::run(&context, args)).await,

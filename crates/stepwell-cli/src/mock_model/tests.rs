@@ -43,6 +43,7 @@ impl Scene {
                 name: "m".into(),
                 base_url: self.base_url.clone(),
                 replicas: Vec::new(),
+                fallbacks: Vec::new(),
                 api_key_env: None,
                 parameters: JsonText::parse("{}").unwrap(),
                 timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
@@ -133,7 +134,12 @@ async fn a_story_is_played_by_the_step_of_the_session() {
         assert!(one.usage.prompt_tokens > 30 && one.usage.cached_tokens == 0);
         let two = scene.ask("say \"hi\"", &["one"]).await.unwrap();
         assert_eq!((two.content.as_str(), two.finish_reason), ("two", FinishReason::Length));
-        let usage = Usage { prompt_tokens: 100, cached_tokens: 96, completion_tokens: 5 };
+        let usage = Usage {
+            prompt_tokens: 100,
+            cached_tokens: 96,
+            completion_tokens: 5,
+            ..Usage::default()
+        };
         assert_eq!(two.usage, usage);
         assert_eq!(scene.ask("say \"hi\"", &[]).await.unwrap().content, one.content);
     })

@@ -4,6 +4,7 @@
 //! the last events; then the worker of this process leaves; then the port closes; then the store.
 
 mod catalogue;
+mod file;
 mod signals;
 mod start;
 
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
+pub(crate) use file::show;
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -89,14 +91,9 @@ async fn run_parts(
             replicas: settings.model_replicas.clone(),
             api_key_env: settings.api_key_env.clone(),
         },
+        shown: None,
     };
-    let mut options = ServerOptions {
-        listen: address,
-        allowed_hosts: settings.allow_hosts.clone(),
-        spool: settings.data.clone(),
-        ..ServerOptions::default()
-    };
-    options.import_bytes_max = settings.limits.import_bytes_max.unwrap_or(options.import_bytes_max);
+    let options = server_options(settings, address);
     let serving = stepwell_server::serve(listener, services, options, stop_rest.clone());
     parts.spawn(async move { serving.await.context("the server") });
     if let Some(concurrency) = settings.worker_concurrency {
@@ -215,6 +212,18 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
         format!("the folder for workspaces {} cannot be made", settings.workspaces.display())
     })?;
     Ok(Arc::new(store))
+}
+
+fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
+    let default = ServerOptions::default();
+    ServerOptions {
+        listen,
+        allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
+        prices: settings.prices.clone(),
+        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
+        ..default
+    }
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

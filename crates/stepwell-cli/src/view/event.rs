@@ -170,7 +170,11 @@ fn created(body: &Value, by: &str) -> String {
 
 fn requested(body: &Value) -> String {
     let size = when::bytes(number(body, "prompt_bytes"));
-    format!("step {}{}, prompt {size}", number(body, "step"), attempt(body))
+    let fallback = match text(body, "fallback") {
+        "" => String::new(),
+        model => format!(", fallback to {model}"),
+    };
+    format!("step {}{}, prompt {size}{fallback}", number(body, "step"), attempt(body))
 }
 
 fn replied(body: &Value) -> String {
@@ -334,6 +338,11 @@ mod tests {
             "session_created",
             r#"{"title":"Fix it","agent":{"name":"coder","version":2}}"#,
             "Fix it (agent coder v2, by ada)",
+        );
+        says(
+            "model_requested",
+            r#"{"step":1,"attempt":4,"prompt_bytes":90,"fallback":"small"}"#,
+            "step 1 (attempt 4), prompt 90 B, fallback to small",
         );
         says(
             "model_requested",

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use stepwell_proto::v1;
 
+use super::usage;
 use super::visible::is_unsafe_in_output;
 
 /// `waiting_approval` for `SESSION_STATUS_WAITING_APPROVAL`.
@@ -192,6 +193,8 @@ struct Details<'a> {
     wakes_at_ms: i64,
     answer: &'a str,
     agent_json: Embedded,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<usage::Account>,
 }
 
 impl<'a> From<&'a v1::GetSessionResponse> for Details<'a> {
@@ -205,6 +208,7 @@ impl<'a> From<&'a v1::GetSessionResponse> for Details<'a> {
             wakes_at_ms: it.wakes_at_ms,
             answer: &it.answer,
             agent_json: Embedded::new(&it.agent_json),
+            account: it.account.as_ref().map(usage::Account::from),
         }
     }
 }

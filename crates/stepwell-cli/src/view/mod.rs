@@ -14,5 +14,6 @@ pub(crate) mod session;
 pub(crate) mod source;
 pub(crate) mod span;
 pub(crate) mod table;
+pub(crate) mod usage;
 pub(crate) mod visible;
 pub(crate) mod when;

@@ -5,7 +5,7 @@ use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, Sessio
 
 use super::table::{Cell, Column, Fit, cut_middle, render};
 use super::visible::{Care, block, brief};
-use super::{approval, event, json, when};
+use super::{approval, event, json, usage, when};
 use crate::out::{Paint, Tone};
 
 /// Room for the arguments of an open call when there is no terminal to fit.
@@ -150,6 +150,9 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
     field("agent", agent(session));
     field("progress", progress(session));
     field("tokens", tokens(session));
+    let account = response.account.clone().unwrap_or_default();
+    field("cache", usage::reading(&account));
+    field("cost", usage::cost(&account));
     field("fork of", fork_of(session));
     field("created", both(session.created_at_ms, page));
     field("updated", both(session.updated_at_ms, page));
@@ -245,7 +248,7 @@ fn open_call(call: &OpenCall, width: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stepwell_proto::v1::{Approval, Usage};
+    use stepwell_proto::v1::{Account, Approval, ModelAccount, Usage};
 
     const ID: &str = "01KYS8D3V0QXG6N9T7W2B4C5E6";
 
@@ -318,6 +321,12 @@ mod tests {
             owner_seen_at_ms: 239_000,
             ownership: "parked".into(),
             answer: "done\n".into(),
+            account: Some(Account {
+                bound_tokens: 4_000,
+                uncached_tokens: 4_345,
+                read_ratio_thousandths: 1_086,
+                models: vec![ModelAccount { cost_micros: Some(500), ..ModelAccount::default() }],
+            }),
             ..GetSessionResponse::default()
         };
         let around =
@@ -333,6 +342,9 @@ mod tests {
             ),
             "agent     coder v2\nprogress  3 steps, 17 events\n".to_owned(),
             "tokens    12,345 in, 8,000 of them cached; 456 out\n".to_owned(),
+            "cache     4,345 tokens read, 1.08 × the 4,000 of the first prompt and the \
+             observations\ncost      0.0005\n"
+                .to_owned(),
             "created   1970-01-01 00:00:01 UTC (4 min ago)\n".to_owned(),
             "owner     node-1 (parked, last sign of life 2 s ago)\nlabels    team=core\n"
                 .to_owned(),

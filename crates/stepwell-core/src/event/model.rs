@@ -20,6 +20,9 @@ pub struct ModelRequested {
     pub prompt_digest: String,
     /// Length of the request body in bytes.
     pub prompt_bytes: u64,
+    /// The model that is asked in place of the agent's own, which failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
 }
 
 /// See [`EventBody::ModelReplied`](super::EventBody::ModelReplied).
@@ -111,6 +114,17 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens of the reply.
     pub completion_tokens: u64,
+    /// Of the prompt's, those that were read and put into the cache, where the server says so.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_tokens: u64,
+    /// Of the reply's, those of reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
@@ -119,11 +133,24 @@ impl Usage {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
+    /// Prompt tokens that the server had to read.
+    pub fn uncached_tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_sub(self.cached_tokens)
+    }
+
+    /// The three sums that lists keep.
+    #[must_use]
+    pub fn listed(&self) -> Self {
+        Self { created_tokens: 0, reasoning_tokens: 0, ..*self }
+    }
+
     /// Adds another call's tokens.
     pub fn add(&mut self, other: &Self) {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.created_tokens = self.created_tokens.saturating_add(other.created_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
     }
 }
 

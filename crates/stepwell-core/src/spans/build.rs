@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::forest::NodeId;
 use super::tree::{Key, Name, Tree};
 use super::{SpanStatus, one_line, tokens};
+use crate::account::Account;
 use crate::event::{
     Actor, ApprovalDecided, ApprovalDecision, ApprovalRequested, Event, EventBody, ModelFailed,
     ModelReplied, ModelRequested, Outcome, Question, RefusalReason, SessionCreated,
@@ -30,6 +31,8 @@ pub(super) struct Builder {
     /// Calls whose last attempt was lost.
     unknown: BTreeSet<CallId>,
     pub(super) is_finished: bool,
+    /// Of all models together.
+    account: Account,
 }
 
 impl Builder {
@@ -48,7 +51,10 @@ impl Builder {
         match &event.body {
             EventBody::SessionCreated(it) => self.created(event, it),
             EventBody::ModelRequested(it) => self.requested(event, it),
-            EventBody::ModelReplied(it) => self.replied(event, it),
+            EventBody::ModelReplied(it) => {
+                self.account.add("", it);
+                self.replied(event, it);
+            }
             EventBody::ModelFailed(it) => self.failed(event, it),
             EventBody::ToolScheduled(it) => self.scheduled(event, it),
             EventBody::ToolDispatched(it) => self.dispatched(event, it),
@@ -89,7 +95,10 @@ impl Builder {
     fn requested(&mut self, event: &Event, it: &ModelRequested) {
         self.end_message_wait(event);
         self.step = it.step;
-        self.model_attempt(event, it.step, it.attempt);
+        let attempt = self.model_attempt(event, it.step, it.attempt);
+        if let Some(model) = &it.fallback {
+            self.note(attempt, event.seq, &format!("fallback to {model}"));
+        }
     }
 
     pub(super) fn replied(&mut self, event: &Event, it: &ModelReplied) {
@@ -287,6 +296,12 @@ impl Builder {
             self.close(event, Key::Call(call_id), SpanStatus::Lost);
         }
         let session = self.session(event);
+        if let Some(ratio) = self.account.read_ratio() {
+            let read = self.account.total().usage.uncached_tokens();
+            let (whole, rest) = (ratio / 1_000, ratio % 1_000 / 10);
+            let note = format!("{read} tokens read, {whole}.{rest:02} × the least");
+            self.note(session, event.seq, &note);
+        }
         let limit = it.limit.map_or("", |limit| limit.as_str());
         self.note(session, event.seq, limit);
         // Why somebody cancelled it was said when they did.

@@ -82,6 +82,7 @@ fn model_events_fit_the_open_request() {
         attempt,
         prompt_digest: String::new(),
         prompt_bytes: 0,
+        fallback: None,
     };
     assert_eq!(damaged(&world, request(2, 1)), "step 2 attempt 1 is not due");
     let mut backoff = World::new();

@@ -164,7 +164,12 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
     let full = ModelReplied {
         content: Text::from("I look."),
         reasoning: Text::from("Where is it?"),
-        usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 40 },
+        usage: Usage {
+            prompt_tokens: 900,
+            cached_tokens: 800,
+            completion_tokens: 40,
+            ..Usage::default()
+        },
         ..reply(2, 3, "", calls)
     };
     let requested = ModelRequested {
@@ -172,9 +177,12 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         attempt: 1,
         prompt_digest: "0f".repeat(32),
         prompt_bytes: 12_345,
+        fallback: None,
     };
+    let fallen_back = ModelRequested { fallback: Some("small".into()), ..requested.clone() };
     let finish = |finish_reason| ModelReplied { finish_reason, ..reply(1, 1, "x", Vec::new()) };
     let mut samples: Vec<(&'static str, EventBody)> = vec![
+        ("fallback", fallen_back.into()),
         ("bare", requested.into()),
         ("bare", reply(1, 1, "", Vec::new()).into()),
         ("full", full.into()),

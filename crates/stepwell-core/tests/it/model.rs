@@ -1,7 +1,7 @@
 //! Model calls that fail: waits, attempts, ends.
 
 use serde_json::Value;
-use stepwell_core::agent::{RETRY_AFTER_MS_MAX, RetryPolicy};
+use stepwell_core::agent::{FallbackModel, RETRY_AFTER_MS_MAX, RetryPolicy};
 use stepwell_core::event::{EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
 use stepwell_core::{Command, Input, Reject, Status};
 
@@ -135,6 +135,48 @@ fn the_rows_of_retry_after() {
             assert!((cap..=cap + 1_000).contains(&wait), "{row}: {wait}");
         }
     }
+}
+
+fn fallback(name: &str, after_attempts: u32) -> FallbackModel {
+    FallbackModel {
+        after_attempts,
+        name: name.into(),
+        base_url: format!("http://{name}/v1"),
+        replicas: Vec::new(),
+        api_key_env: None,
+    }
+}
+
+/// The model that the last request goes to, as its body and its event say.
+fn asked(world: &World) -> String {
+    let EventBody::ModelRequested(it) = world.last() else { panic!("{:?}", world.last()) };
+    let body: Value = serde_json::from_str(&world.state.request(it.attempt).body()).unwrap();
+    let model = body["model"].as_str().unwrap().to_owned();
+    assert_eq!(it.fallback.as_deref().unwrap_or("small"), model);
+    assert_eq!(body["messages"].as_array().unwrap().len(), world.messages().len());
+    model
+}
+
+#[test]
+fn a_fallback_is_asked_after_its_attempts_and_the_next_step_begins_with_the_first_model() {
+    let mut agent = agent();
+    agent.model.fallbacks = vec![fallback("other", 2), fallback("third", 1)];
+    agent.retry.attempts_max = 6;
+    let mut world = World::of(agent.clone());
+    let mut models = vec![asked(&world)];
+    for _ in 0..4 {
+        world.fail(ModelErrorKind::ServerError);
+        world.wake();
+        models.push(asked(&world));
+    }
+    assert_eq!(models, ["small", "small", "other", "third", "third"]);
+    assert_eq!(agent.model.at(3).base_url, "http://other/v1");
+    assert_eq!(agent.model.at(2), agent.model);
+    world.calls(&[("find", "{}")]);
+    world.done(crate::world::id(1, 1), "x");
+    assert_eq!(asked(&world), "small");
+    let outline = world.state.outline().request(3);
+    assert_eq!(outline.body_bytes(), world.state.request(3).body_bytes());
 }
 
 /// An empty account is no fault of the request: the session waits as long as it takes, and the

@@ -106,8 +106,13 @@ fn a_changed_text_shows_at_the_next_request() {
 #[test]
 fn an_event_too_many_or_too_few_is_found() {
     let world = story();
-    let requested =
-        ModelRequested { step: 9, attempt: 1, prompt_digest: String::new(), prompt_bytes: 0 };
+    let requested = ModelRequested {
+        step: 9,
+        attempt: 1,
+        prompt_digest: String::new(),
+        prompt_bytes: 0,
+        fallback: None,
+    };
     let seq = world.state.head.next();
     let extra = Event {
         seq,

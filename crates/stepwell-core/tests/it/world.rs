@@ -63,6 +63,7 @@ pub(crate) fn agent() -> Agent {
             name: "small".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse(r#"{"temperature":0}"#).unwrap(),
             timeouts: ModelTimeouts::default(),
@@ -139,7 +140,12 @@ pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>
         tool_calls: calls,
         answer_problem: None,
         finish_reason,
-        usage: Usage { prompt_tokens: 100, cached_tokens: 0, completion_tokens: 10 },
+        usage: Usage {
+            prompt_tokens: 100,
+            cached_tokens: 0,
+            completion_tokens: 10,
+            ..Usage::default()
+        },
         endpoint: "http://127.0.0.1:8000".into(),
         first_token_ms: 5,
         duration_ms: 50,
@@ -491,8 +497,13 @@ fn check_requests(before: &SessionState, events: &[Event]) {
             assert!(body.starts_with(open), "law: a prompt only grows: {known} {body}");
         }
         if let EventBody::ModelRequested(it) = &event.body {
-            assert_eq!(it.prompt_digest, blake3::hash(body.as_bytes()).to_hex().as_str());
-            assert_eq!(it.prompt_bytes, body.len() as u64);
+            let sent = state.request(it.attempt).body();
+            assert_eq!(it.prompt_digest, blake3::hash(sent.as_bytes()).to_hex().as_str());
+            assert_eq!(it.prompt_bytes, sent.len() as u64);
+            assert!(
+                it.fallback.is_some() || sent == body,
+                "law: only a fallback is asked otherwise"
+            );
             check_pairs(&messages(&state));
         }
     }

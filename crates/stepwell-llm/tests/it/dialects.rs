@@ -228,7 +228,8 @@ fn counts_that_cannot_be_read_do_not_spoil_an_answer() {
     };
     assert_eq!(usage(r#""none""#), Usage::default());
     assert_eq!(usage(r#"{"prompt_tokens":[]}"#), Usage::default());
-    let expected = Usage { prompt_tokens: 41, cached_tokens: 16, completion_tokens: 0 };
+    let expected =
+        Usage { prompt_tokens: 41, cached_tokens: 16, completion_tokens: 0, ..Usage::default() };
     let cached = r#""prompt_tokens_details":{"cached_tokens":16}"#;
     assert_eq!(usage(&format!(r#"{{"prompt_tokens":41.0,{cached}}}"#)), expected);
     let cached = r#""prompt_cache_hit_tokens":16,"completion_tokens":-3"#;

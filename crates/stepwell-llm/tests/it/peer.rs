@@ -140,6 +140,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
             name: "m".into(),
             base_url,
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::parse("{}").unwrap(),
             timeouts,

@@ -85,7 +85,12 @@ pub fn row(session_id: SessionId, head: u64) -> SessionRow {
         labels: Vec::new(),
         head_seq: Seq(head),
         step: 2,
-        usage: Usage { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 },
+        usage: Usage {
+            prompt_tokens: 5,
+            cached_tokens: 4,
+            completion_tokens: 3,
+            ..Usage::default()
+        },
         created_at: TimestampMs(1_001),
         updated_at: TimestampMs(1_000 + head),
         explain: "waits for the model".into(),

@@ -28,9 +28,10 @@ fn agent(schema: &Value) -> Agent {
         version: 0,
         instructions: String::new(),
         model: ModelSpec {
-            replicas: Vec::new(),
             name: "m".into(),
             base_url: "http://127.0.0.1:8000/v1".into(),
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),

@@ -2,7 +2,7 @@
 
 use stepwell_core::event::EventBody;
 use stepwell_core::replay::replay;
-use stepwell_core::{Actor, Seq, SessionId, SessionState, Status, Text, fold};
+use stepwell_core::{Actor, CallId, Seq, SessionId, SessionState, Status, Text, fold};
 use stepwell_runtime::{Change, Engine, EngineError, ForkSession};
 use stepwell_sim::World;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
@@ -73,6 +73,11 @@ async fn same_messages(engine: &Engine, session_id: SessionId, state: &SessionSt
         for (message, number) in window.messages.iter().zip(first as u32 + 1..) {
             let then = engine.outline_at(session_id, message.seq).await.unwrap();
             assert!(then.prompt.messages() >= number && then.step == message.step);
+            let observes = message.json.contains("\"tool_call_id\"");
+            assert_eq!(
+                message.call_id,
+                observes.then_some(CallId { step: message.step, index: 1 })
+            );
             let before = Seq(message.seq.0 - 1);
             let Ok(before) = engine.outline_at(session_id, before).await else { continue };
             assert!(before.prompt.messages() < number, "message {number} is older");
@@ -92,7 +97,7 @@ async fn a_fork_with_another_result_runs_to_its_own_end_and_leaves_its_parent_al
     let parent = node.create(&agent()).await.unwrap();
     world.until_status(parent, Status::Completed).await;
     let before = world.log(parent).await;
-    let call_id = stepwell_core::CallId { step: 1, index: 1 };
+    let call_id = CallId { step: 1, index: 1 };
     let outcome = stepwell_core::event::ToolOutcome::Ok;
     let change = Change::Result { call_id, outcome, output: Text::from("otherwise") };
     let fork = fork_of(parent, None, vec![change]);

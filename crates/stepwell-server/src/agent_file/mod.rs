@@ -16,7 +16,7 @@ mod rules;
 mod tests;
 mod tools;
 
-use stepwell_core::agent::{Limits, RetryPolicy};
+use stepwell_core::agent::{Limits, ModelSpec, RetryPolicy};
 use stepwell_core::{Agent, ToolSpec};
 use toml::de::DeTable;
 
@@ -108,6 +108,9 @@ fn read_agent(
     let limits = limits(&mut document);
     let Approval { rules, expires_after_ms } = rules::read(&mut document, &tools);
     let retry = retry(&mut document);
+    if let Some(model) = &model {
+        check_fallbacks(&document, model, &retry);
+    }
     document.finish(|key| match key {
         "system" | "system_prompt" | "prompt" => Some("did you mean `instructions`?"),
         "approvals" => Some("did you mean [approval]?"),
@@ -185,6 +188,19 @@ fn limits(document: &mut Section<'_>) -> Limits {
         _ => None,
     });
     limits
+}
+
+/// A fallback whose turn never comes would be thought to be there.
+fn check_fallbacks(document: &Section<'_>, model: &ModelSpec, retry: &RetryPolicy) {
+    let before: u64 = model.fallbacks.iter().map(|it| u64::from(it.after_attempts)).sum();
+    if before >= u64::from(retry.attempts_max) {
+        let problem = format!(
+            "the last [[model.fallback]] is asked after {before} attempts, and [retry] ends after \
+             {}: make `attempts` of [retry] larger or `after` smaller",
+            retry.attempts_max
+        );
+        document.reader().problem(document.place_of("model"), problem);
+    }
 }
 
 fn retry(document: &mut Section<'_>) -> RetryPolicy {

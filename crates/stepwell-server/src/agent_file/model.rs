@@ -1,7 +1,7 @@
 //! `[model]`: which model, where, with which parameters, how long it may take.
 
 use stepwell_core::JsonText;
-use stepwell_core::agent::{ModelSpec, ModelTimeouts};
+use stepwell_core::agent::{FallbackModel, ModelSpec, ModelTimeouts};
 use toml::de::DeValue;
 
 use super::ModelDefaults;
@@ -10,6 +10,9 @@ use super::reader::{Placed, Section};
 
 /// Members of a request that the engine writes itself; a second one would make it ambiguous.
 const RESERVED: [&str; 5] = ["model", "messages", "tools", "stream", "stream_options"];
+
+/// Attempts of a step before a fallback's turn, when `after` does not say.
+const FALLBACK_AFTER_DEFAULT: u32 = 3;
 
 /// Request parameters that people put one level too high.
 const PARAMETERS: [&str; 10] = [
@@ -69,6 +72,7 @@ pub(super) fn read(
         None if !has_url => defaults.api_key_env.clone(),
         None => None,
     };
+    let fallbacks = fallbacks(&mut section);
     section.finish(|key| {
         PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
     });
@@ -80,9 +84,35 @@ pub(super) fn read(
             api_key_env,
             parameters: parameters?,
             timeouts,
+            fallbacks,
         })
     };
     (model(), output)
+}
+
+/// Reads `[[model.fallback]]`. Nothing of it has defaults of the server: a fallback is another model.
+fn fallbacks(model: &mut Section<'_>) -> Vec<FallbackModel> {
+    let sections = model.sections("fallback");
+    sections.into_iter().filter_map(fallback).collect()
+}
+
+fn fallback(mut section: Section<'_>) -> Option<FallbackModel> {
+    let name = section.text("name").map(|it| it.value);
+    if name.is_none() && !section.has("name") {
+        section.missing("name", "the model's name as its server knows it");
+    }
+    let written_url = section.text("base_url");
+    if written_url.is_none() && !section.has("base_url") {
+        section.missing("base_url", "for example \"http://127.0.0.1:8001/v1\"");
+    }
+    let base_url = written_url.and_then(|it| checked_url(&section, "base_url", &it));
+    let urls = section.strings("replicas").unwrap_or_default();
+    let replicas = replicas(&section, &urls, base_url.as_deref());
+    let written_key = section.text("api_key_env");
+    let api_key_env = written_key.and_then(|it| checked_key_name(&section, &it));
+    let after_attempts = section.small_number("after", 1).unwrap_or(FALLBACK_AFTER_DEFAULT);
+    section.finish(|_| None);
+    Some(FallbackModel { after_attempts, name: name?, base_url: base_url?, replicas, api_key_env })
 }
 
 /// Addresses of further servers. One that is there twice would be thought to be two.

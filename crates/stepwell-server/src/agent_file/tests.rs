@@ -311,6 +311,11 @@ fn a_model_that_cannot_be_asked_is_refused() {
         ),
         ("[model]\nbase_url = \"http://\"", "line 4, column 12: `base_url` is no address"),
         ("[model]\nbase_url = \"http://me:pw@host/v1\"", "holds a user or password"),
+        ("[[model.fallback]]\nname = \"b\"", "[[model.fallback]] needs `base_url`"),
+        (
+            "[[model.fallback]]\nname = \"b\"\nbase_url = \"http://b\"\nafter = 12",
+            "is asked after 12 attempts, and [retry] ends after 12",
+        ),
         ("[model]\nreplicas = [\"gpu2\"]", "line 4, column 13: `replicas` must begin with http"),
         (
             "[model]\nreplicas = [\"http://127.0.0.1:8000/v1\"]",

@@ -57,20 +57,21 @@ impl v1::history_service_server::HistoryService for History {
         let session_id = self.0.find(&session_id).await?;
         let engine_status = |error| status::engine(session_id, error);
         let found = self.0.engine.request_of_step(session_id, step).await.map_err(engine_status)?;
-        let Some((seq, recorded)) = found else {
+        let Some((seq, asked)) = found else {
             let message = format!("session {session_id} did not ask the model in step {step}");
             return Err(Status::out_of_range(message));
         };
         let state = self.0.engine.state_at(session_id, seq).await.map_err(engine_status)?;
+        let prompt = state.request(asked.attempt);
         let mut first = v1::GetPromptResponse {
-            digest: state.prompt.digest(),
-            recorded_digest: recorded,
+            digest: prompt.digest(),
+            recorded_digest: asked.prompt_digest,
             seq: seq.0,
             ..v1::GetPromptResponse::default()
         };
         Ok(Response::new(Box::pin(async_stream::stream! {
             let mut piece = Vec::with_capacity(PIECE_BYTES);
-            for segment in state.prompt.body_segments() {
+            for segment in prompt.body_segments() {
                 piece.extend_from_slice(segment.as_bytes());
                 if piece.len() >= PIECE_BYTES {
                     first.data = std::mem::take(&mut piece).into();
@@ -257,8 +258,11 @@ fn add_messages(answer: &mut v1::GetStateResponse, window: MessageWindow) {
         if bytes > MESSAGES_BYTES_MAX && !answer.messages_json.is_empty() {
             break;
         }
-        let origin = v1::MessageOrigin { seq: message.seq.0, step: message.step };
-        answer.message_origins.push(origin);
+        answer.message_origins.push(v1::MessageOrigin {
+            seq: message.seq.0,
+            step: message.step,
+            call_id: message.call_id.map(|it| it.to_string()).unwrap_or_default(),
+        });
         answer.messages_json.push(message.json);
     }
 }

@@ -34,6 +34,7 @@ use crate::agent_file::{self, Catalogue, ModelDefaults};
 use crate::gateway::WorkerGateway;
 use crate::server::ServerOptions;
 use crate::span_cache::SpanCache;
+use crate::view::Views;
 use crate::{convert, status};
 
 /// What all calls share.
@@ -54,6 +55,8 @@ pub(crate) struct Api {
     pub(crate) walks: Semaphore,
     /// The right to copy the store.
     pub(crate) backups: OneAtATime,
+    /// Exported files that are looked at.
+    pub(crate) views: Views,
 }
 
 impl Api {

@@ -293,6 +293,7 @@ impl Sessions {
                 answer.open_calls = convert::open_calls(&state);
                 answer.wakes_at_ms = state.next_due().map(convert::time).unwrap_or_default();
                 state.last_reply.preview().clone_into(&mut answer.answer);
+                answer.account = Some(convert::account(&state.account, &api.options.prices));
                 answer.agent_json = agent_json(&state)?;
                 info.row.explain = explained(&info.row, blocked);
             }

@@ -1,5 +1,8 @@
 //! Answers: core types as wire types. Nothing here can fail.
 
+use std::collections::BTreeMap;
+
+use stepwell_core::account::{Account, ModelAccount, Price};
 use stepwell_core::event::{Question, Usage};
 use stepwell_core::spans::Row;
 use stepwell_core::state::CallStatus;
@@ -59,6 +62,33 @@ fn usage(usage: Usage) -> v1::Usage {
         prompt_tokens: usage.prompt_tokens,
         cached_tokens: usage.cached_tokens,
         completion_tokens: usage.completion_tokens,
+    }
+}
+
+/// What a session cost, by the server's price table.
+pub(crate) fn account(account: &Account, prices: &BTreeMap<String, Price>) -> v1::Account {
+    let models = account.models.iter();
+    v1::Account {
+        bound_tokens: account.bound_tokens,
+        uncached_tokens: account.total().usage.uncached_tokens(),
+        read_ratio_thousandths: account.read_ratio().unwrap_or_default(),
+        models: models.map(|(model, sums)| model_account(model, sums, prices.get(model))).collect(),
+    }
+}
+
+fn model_account(model: &str, sums: &ModelAccount, price: Option<&Price>) -> v1::ModelAccount {
+    v1::ModelAccount {
+        model: model.to_owned(),
+        replies: sums.replies,
+        prompt_tokens: sums.usage.prompt_tokens,
+        cached_tokens: sums.usage.cached_tokens,
+        created_tokens: sums.usage.created_tokens,
+        completion_tokens: sums.usage.completion_tokens,
+        reasoning_tokens: sums.usage.reasoning_tokens,
+        first_token_ms: sums.first_token_ms,
+        decode_ms: sums.decode_ms,
+        decode_tokens: sums.decode_tokens,
+        cost_micros: price.map(|price| sums.cost(price)),
     }
 }
 

@@ -10,19 +10,20 @@ mod web;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use serde::Deserialize;
+use axum::routing::{any, get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
 use stepwell_proto::v1;
 use tonic::Status;
 
 use crate::api::Api;
 use crate::convert::SessionQuery;
-use crate::status;
+use crate::{status, view};
 use error::HttpError;
 use gate::speaks_grpc;
 
@@ -38,6 +39,7 @@ On this port:
   gRPC     stepwell.v1.SessionService, ApprovalService, HistoryService, AgentService,
            StoreService, WorkerService (with reflection: grpcurl -plaintext HOST:PORT list);
            the same as gRPC-web
+  POST     /view?name=FILE                 opens an exported file, read only; its body is the file
   GET      /v1/sessions                    sessions, newest update first
   GET      /v1/sessions/{id}               one session
   GET      /v1/sessions/{id}/events        its history and what follows, as server-sent events
@@ -51,6 +53,8 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
     Router::new()
         .merge(web::views())
         .route("/about", get(about))
+        .route("/view", post(open_view))
+        .route("/view/{token}/{*rest}", any(in_view))
         .route("/health", get(health))
         .route("/v1/sessions", get(sessions))
         .route("/v1/sessions/{id}", get(session))
@@ -68,6 +72,46 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
     "ok\n".into_response()
+}
+
+/// A refusal in the words of whoever asks: a gRPC status, or the same as JSON.
+pub(crate) fn refusal(headers: &HeaderMap, status: Status) -> Response {
+    if speaks_grpc(headers) { status.into_http() } else { HttpError(status).into_response() }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViewParameters {
+    name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct OpenedView {
+    /// Of the session's page.
+    address: String,
+}
+
+/// Opens the exported file that is the body.
+async fn open_view(
+    State(api): State<Arc<Api>>,
+    read: Parameters<ViewParameters>,
+    body: Body,
+) -> Result<Response, HttpError> {
+    let name = parameters(read)?.name.unwrap_or_default();
+    let address = view::open(&api, body, name).await?;
+    Ok(Json(OpenedView { address }).into_response())
+}
+
+/// What is below the address of an open file: its pages, and the calls that they make.
+async fn in_view(
+    State(api): State<Arc<Api>>,
+    Path((token, rest)): Path<(String, String)>,
+    request: axum::extract::Request,
+) -> Response {
+    if *request.method() == Method::GET {
+        return web::page(request.headers().clone()).await;
+    }
+    view::call(&api, &token, &rest, request).await
 }
 
 /// Files of the viewer, and unknown paths: gRPC clients get a status that they understand, all others

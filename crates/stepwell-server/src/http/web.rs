@@ -49,7 +49,7 @@ pub(super) fn views<S: Clone + Send + Sync + 'static>() -> Router<S> {
     VIEWS.iter().fold(Router::new(), |router, view| router.route(view, get(page)))
 }
 
-async fn page(headers: HeaderMap) -> Response {
+pub(super) async fn page(headers: HeaderMap) -> Response {
     // The build fails without it.
     file(PAGE, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }

@@ -7,7 +7,7 @@ use stepwell_runtime::import::ImportFold;
 use tonic::Status;
 
 use super::pages::Pages;
-use super::{FileReader, Outcome, on_thread, pages, refused};
+use super::{FileReader, Outcome, Unfinished, on_thread, pages, refused};
 use crate::api::Api;
 use crate::status;
 
@@ -19,7 +19,12 @@ struct Checked {
     imported: Imported,
 }
 
-pub(super) async fn run(api: &Api, reader: FileReader, name: &str) -> Result<Outcome, Status> {
+pub(super) async fn run(
+    api: &Api,
+    reader: FileReader,
+    name: &str,
+    unfinished: Unfinished,
+) -> Result<Outcome, Status> {
     let store = &**api.engine.store();
     let session_id = reader.header().session_id;
     let import = store.import_begin(session_id).await.map_err(|error| failed(&error))?;
@@ -29,7 +34,8 @@ pub(super) async fn run(api: &Api, reader: FileReader, name: &str) -> Result<Out
             .push_str("; texts were removed from it, a call may run with markers instead of them");
     }
     let now = api.engine.clock().now();
-    let done = fill(store, import, reader, (reason, now)).await;
+    let hold = (unfinished == Unfinished::Held).then_some((reason, now));
+    let done = fill(store, import, reader, hold).await;
     if done.is_err()
         && let Err(error) = store.import_drop(import).await
     {
@@ -42,7 +48,7 @@ async fn fill(
     store: &dyn Store,
     import: Import,
     mut reader: FileReader,
-    (reason, now): (String, TimestampMs),
+    hold: Option<(String, TimestampMs)>,
 ) -> Result<Outcome, Status> {
     let (sender, receiver) = pages::channel();
     let checking = on_thread(move || {
@@ -53,7 +59,7 @@ async fn fill(
             };
             fold.take(&item.event).map_err(illegal)
         })?;
-        end.map(|end| check(fold, end, (&reason, now))).transpose()
+        end.map(|end| check(fold, end, hold)).transpose()
     });
     let (checked, stored) = tokio::join!(checking, put(store, import, receiver));
     stored?;
@@ -80,12 +86,12 @@ async fn put(store: &dyn Store, import: Import, mut pages: Pages) -> Result<(), 
 fn check(
     mut fold: ImportFold,
     end: End,
-    (reason, now): (&str, TimestampMs),
+    hold: Option<(String, TimestampMs)>,
 ) -> Result<Checked, Status> {
     let after: Seq = fold.state().head;
     let cannot = |reason: &str| Status::invalid_argument(format!("nothing was imported: {reason}"));
-    let held = fold.hold(reason, now);
-    let events = held.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
+    let holding = hold.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
+    let events = holding.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
     let imported =
         fold.finish().ok_or_else(|| cannot("the file holds a session without events"))?;
     Ok(Checked { end, held: ImportPage { after, events, blobs: Vec::new() }, imported })

@@ -13,6 +13,7 @@ mod spool;
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use stepwell_archive::{ArchiveError, Header, Limits, Reader};
 use stepwell_core::{Seq, SessionId};
 use stepwell_proto::v1;
@@ -40,6 +41,15 @@ struct Outcome {
     is_held: bool,
 }
 
+/// What becomes of a session that is not over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unfinished {
+    /// It is held by one more event: an engine runs here.
+    Held,
+    /// It stays exactly as the file has it: nothing here ever runs it.
+    AsItIs,
+}
+
 /// Takes a file and brings its session in.
 pub(crate) async fn run(
     api: &Arc<Api>,
@@ -56,7 +66,7 @@ pub(crate) async fn run(
     // In a task of its own: what is begun is ended or dropped, even when the client goes away.
     api.watches.spawn(async move {
         // A client that is gone does not want to know.
-        let _ = reply.send(bring_in(&shared, spooled).await);
+        let _ = reply.send(bring_in(&shared, spooled, Unfinished::Held).await);
         drop(permit);
     });
     let broken = || Status::unavailable("the server is going down; import the file again");
@@ -71,8 +81,38 @@ pub(crate) async fn run(
     })
 }
 
-async fn bring_in(api: &Api, spooled: spool::Spooled) -> Result<Outcome, Status> {
-    let spool::Spooled { file, name } = spooled;
+/// A file that was read into a store of its own.
+pub(crate) struct Viewed {
+    pub(crate) session_id: SessionId,
+    /// BLAKE3 of the file.
+    pub(crate) hash: blake3::Hash,
+}
+
+/// Takes a file and reads its session into the store of `view`, which has no other and no engine that
+/// runs. The places of imports are those of `api`.
+pub(crate) async fn view(
+    api: &Arc<Api>,
+    view: &Api,
+    body: Body,
+    name: String,
+) -> Result<Viewed, Status> {
+    let _permit = api.imports.try_acquire().map_err(|_| {
+        Status::resource_exhausted(format!(
+            "the file was not opened: {IMPORTS_MAX} files are being read; try again in a moment"
+        ))
+    })?;
+    let spooled = spool::take_body(body, name, &view.options).await?;
+    let hash = spooled.hash;
+    let Outcome { session_id, .. } = bring_in(view, spooled, Unfinished::AsItIs).await?;
+    Ok(Viewed { session_id, hash })
+}
+
+async fn bring_in(
+    api: &Api,
+    spooled: spool::Spooled,
+    unfinished: Unfinished,
+) -> Result<Outcome, Status> {
+    let spool::Spooled { file, name, hash: _ } = spooled;
     let limits = Limits { total_bytes: api.options.import_bytes_max, ..Limits::default() };
     let open = move || Reader::open(std::io::BufReader::new(file), limits);
     let reader = on_thread(open).await?.map_err(|error| damaged(&error))?;
@@ -80,7 +120,7 @@ async fn bring_in(api: &Api, spooled: spool::Spooled) -> Result<Outcome, Status>
     let found = api.engine.store().session(session_id).await;
     match found.map_err(|error| status::store(&error))? {
         Some(info) => compare::run(api, reader, info.row.head_seq).await,
-        None => bring::run(api, reader, &name).await,
+        None => bring::run(api, reader, &name, unfinished).await,
     }
 }
 

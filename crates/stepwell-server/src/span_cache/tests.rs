@@ -22,8 +22,14 @@ fn event(seq: u64) -> Event {
     let step = u32::try_from((seq - 1) / STEP_EVENTS).unwrap() + 1;
     let call_id = CallId { step, index: 1 };
     let body = match (seq - 1) % STEP_EVENTS {
-        0 => ModelRequested { step, attempt: 1, prompt_digest: String::new(), prompt_bytes: 1 }
-            .into(),
+        0 => ModelRequested {
+            step,
+            attempt: 1,
+            prompt_digest: String::new(),
+            prompt_bytes: 1,
+            fallback: None,
+        }
+        .into(),
         1 => ModelReplied {
             step,
             attempt: 1,
@@ -39,7 +45,12 @@ fn event(seq: u64) -> Event {
             }],
             answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
-            usage: Usage { prompt_tokens: 900, cached_tokens: 800, completion_tokens: 30 },
+            usage: Usage {
+                prompt_tokens: 900,
+                cached_tokens: 800,
+                completion_tokens: 30,
+                ..Usage::default()
+            },
             endpoint: "http://127.0.0.1:8000/v1".into(),
             first_token_ms: 1,
             duration_ms: 2,

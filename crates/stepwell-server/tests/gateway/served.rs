@@ -53,7 +53,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls,
             finish_reason,
-            usage: Usage { prompt_tokens: 1, cached_tokens: 0, completion_tokens: 1 },
+            usage: Usage {
+                prompt_tokens: 1,
+                cached_tokens: 0,
+                completion_tokens: 1,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 1,
@@ -195,6 +200,7 @@ fn agent() -> Agent {
             name: "script".into(),
             base_url: "http://127.0.0.1:9/v1".into(),
             replicas: Vec::new(),
+            fallbacks: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),

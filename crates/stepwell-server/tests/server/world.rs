@@ -55,7 +55,12 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls: vec![],
             finish_reason: FinishReason::Stop,
-            usage: Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 2 },
+            usage: Usage {
+                prompt_tokens: 10,
+                cached_tokens: 4,
+                completion_tokens: 2,
+                ..Usage::default()
+            },
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 2,
@@ -127,7 +132,7 @@ impl World {
             replicas: Vec::new(),
             api_key_env: None,
         };
-        let services = Services { engine: engine.clone(), gateway, model_defaults };
+        let services = Services { engine: engine.clone(), gateway, model_defaults, shown: None };
         let stop = shutdown.clone();
         tasks.spawn(async move { serve(listener, services, options, stop).await.unwrap() });
         Self { address, engine, store, shutdown, tasks }

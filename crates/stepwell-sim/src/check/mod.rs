@@ -139,7 +139,7 @@ impl Seen {
             return Err(format!("event {} follows event {}", event.seq, self.state.head));
         }
         if let EventBody::ModelRequested(it) = &event.body {
-            let prompt = &self.state.prompt;
+            let prompt = self.state.request(it.attempt);
             if it.prompt_digest != prompt.digest() || it.prompt_bytes != prompt.body_bytes() {
                 return Err(format!("event {}: the prompt is not the recorded one", event.seq));
             }

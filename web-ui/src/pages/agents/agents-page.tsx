@@ -61,7 +61,7 @@ export function AgentsPage() {
                 >
                   <span>{it.name}</span>
                   <span className="quiet">
-                    version {it.version}, <Age at={it.createdAt} />
+                    version {it.version}, <Age at={it.createdAt} isSaid />
                   </span>
                 </Link>
               </li>

@@ -11,7 +11,6 @@ import { shortId } from "../../model/words.ts";
 import { outcome } from "../../parts/approval/answers.ts";
 import { ApprovalCard } from "../../parts/approval/approval-card.tsx";
 import { Button } from "../../parts/button.tsx";
-import { CliLine } from "../../parts/copy.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Empty, Failed, Loading } from "../../parts/states.tsx";
 import { ToneMark } from "../../parts/status-mark.tsx";
@@ -96,9 +95,6 @@ export function ApprovalsPage() {
           </section>
         </div>
       )}
-      <footer className="page-foot">
-        <CliLine line="stepwell approvals" />
-      </footer>
     </Page>
   );
 }

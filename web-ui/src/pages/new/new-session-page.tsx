@@ -2,6 +2,7 @@ import { type FormEvent, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
 import { useAgents, useCreateSession } from "../../api/queries.ts";
+import { newKey } from "../../model/session/new-key.ts";
 import { Button } from "../../parts/button.tsx";
 import { CliLine } from "../../parts/copy.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -48,7 +49,7 @@ function NewForm({ agents }: { readonly agents: readonly string[] }) {
     by: readName(),
   }));
   // One key for one form: pressing twice, or again after a broken connection, starts one session.
-  const [clientKey] = useState(() => crypto.randomUUID());
+  const [clientKey] = useState(newKey);
   const create = useCreateSession();
   const [, go] = useLocation();
   const problem = problemOf(draft);

@@ -1,4 +1,3 @@
-import { Plus } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
@@ -54,15 +53,7 @@ export function SessionsPage() {
   const isReading = [needs, running, rest].some((it) => it.isEnabled && it.isPending);
   const retry = () => [needs, running, rest].forEach((it) => void it.refetch());
   return (
-    <Page
-      title="Sessions"
-      actions={
-        <Link href={address.newSession()} className="button button-main">
-          <Plus size={14} aria-hidden />
-          New session
-        </Link>
-      }
-    >
+    <Page title="Sessions">
       <FilterBar
         filter={filter}
         field={field}
@@ -88,9 +79,11 @@ export function SessionsPage() {
       )}
       {items.length === 0 && isReading && failed === undefined && <Loading what="the sessions" />}
       {items.length === 0 && !isReading && failed === undefined && <NoSessions filter={filter} />}
-      <footer className="page-foot">
-        <CliLine line={cliLine(filter)} />
-      </footer>
+      {items.length > 0 && (
+        <footer className="page-foot">
+          <CliLine line={cliLine(filter)} />
+        </footer>
+      )}
     </Page>
   );
 }

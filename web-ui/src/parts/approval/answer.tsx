@@ -91,7 +91,7 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
         disabled={isOff}
         onClick={() => onDraft({ type: "edit", arguments: indented(approval.arguments) })}
       >
-        Edit…
+        Change the arguments…
       </Button>
       <Button
         disabled={isOff}

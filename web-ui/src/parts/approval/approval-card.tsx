@@ -78,7 +78,7 @@ export function ApprovalCard({ approval, isInSession = false }: Props) {
           <strong>{outcome(shown)}</strong>
           {shown.decidedAt !== null && (
             <>
-              , <Age at={shown.decidedAt} /> ago
+              , <Age at={shown.decidedAt} isSaid />
             </>
           )}
           .{shown.reason !== "" && ` “${visible(shown.reason)}”`}
@@ -120,7 +120,7 @@ function Facts({ approval, isInSession }: Props) {
       <div>
         <dt>Asked</dt>
         <dd>
-          <Age at={approval.requestedAt} /> ago, for call {visible(approval.callId)}
+          <Age at={approval.requestedAt} isSaid />, for call {visible(approval.callId)}
         </dd>
       </div>
       {approval.status === "open" && (

@@ -34,9 +34,8 @@ struct Args {
 #[expect(clippy::print_stdout, reason = "a program tells its user")]
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut id = [0x5e; 16];
-    id[8..].copy_from_slice(&args.seed.to_le_bytes());
-    let session_id = SessionId::from_random(id);
+    let id = u128::from(args.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let session_id = SessionId::from_random(id.to_be_bytes());
     let file = File::create(&args.file)
         .with_context(|| format!("cannot write {}", args.file.display()))?;
     let header = Header::new(session_id, env!("CARGO_PKG_VERSION"), 0);
@@ -55,8 +54,11 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Payloads with their addresses.
+type Payloads = Vec<(String, Vec<u8>)>;
+
 /// An event as a store has it, and the payloads that lie beside it.
-fn stored(event: Event) -> anyhow::Result<(StoredEvent, Vec<(String, Vec<u8>)>)> {
+fn stored(event: Event) -> anyhow::Result<(StoredEvent, Payloads)> {
     let mut body = event.body;
     let mut payloads = Vec::new();
     codec::detach(&mut body, &mut |address, payload| {

@@ -126,6 +126,8 @@ impl Story {
         if self.draw.one_in(40) {
             self.pass(3 * SECOND_MS);
             return Input::ModelFailed(ModelFailed {
+                time_limit: None,
+                context: None,
                 step,
                 attempt,
                 endpoint: ENDPOINT.into(),
@@ -133,8 +135,6 @@ impl Story {
                 message: "the server has too much to do".into(),
                 http_status: Some(503),
                 retry_after_ms: None,
-                time_limit: None,
-                context: None,
             });
         }
         let took = self.pass(4 * SECOND_MS);
@@ -157,6 +157,7 @@ impl Story {
                 prompt_tokens: self.prompt_tokens,
                 cached_tokens: cached,
                 completion_tokens: words * 2,
+                ..Usage::default()
             },
             endpoint: ENDPOINT.into(),
             first_token_ms: took / 4,
@@ -176,11 +177,11 @@ impl Story {
             _ => ("deploy", format!("{{\"service\":\"billing\",\"step\":{step}}}")),
         };
         ToolCall {
+            repaired: None,
             call_id: CallId { step: 0, index: 0 },
             wire_id: format!("call_{step}_{n}"),
             name: name.into(),
             arguments: Text::from(arguments),
-            repaired: None,
             problem: None,
         }
     }
@@ -296,9 +297,10 @@ fn agent() -> Agent {
         version: 1,
         instructions: "You repair Python projects. Read before you write.".into(),
         model: ModelSpec {
+            replicas: Vec::new(),
+            fallbacks: Vec::new(),
             name: "qwen3-coder".into(),
             base_url: ENDPOINT.into(),
-            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),

@@ -1,0 +1,169 @@
+// Measures the session page with a session of 100,000 events, by chromium's own trace, and prints
+// the numbers: first paint, a scrub to anywhere, frames while scrolling, elements, memory of the tab.
+//
+//   cargo build --release -p stepwell-cli -p stepwell-bench && npm run measure
+
+import { readFileSync } from "node:fs";
+import { type CDPSession, expect, type Page } from "@playwright/test";
+import { longSession } from "../tests/long-session.ts";
+import { test } from "../tests/stage.ts";
+
+const EVENTS = Number(process.env["EVENTS"] ?? 100_000);
+const SCRUBS = 20;
+const SCROLL_STEPS = 120;
+
+interface Line {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly goal: number;
+}
+
+test("the session page within its budget", async ({ page, stage, browser }) => {
+  const release = new URL("../../target/release/", import.meta.url).pathname;
+  process.env["STEPWELL_BIN"] ??= `${release}stepwell`;
+  process.env["STEPWELL_MAKE_SESSION"] ??= `${release}make-session`;
+  await stage.start(`[[step]]\ncontent = "Hello."\n`);
+  const { id, events } = await longSession(stage, EVENTS);
+  console.log(`a session of ${events} events`);
+  await page.setViewportSize({ width: 1920, height: 1080 });
+  const lines: Line[] = [];
+  const url = `${stage.url}/s/${id}`;
+  await watchPaint(page);
+  const cold = await firstPaint(page, url, "first look of the server, paint");
+  lines.push({ ...cold, goal: Number.POSITIVE_INFINITY });
+  lines.push({ ...(await firstPaint(page, url, "first paint")), goal: 300 });
+  lines.push(...(await scrubs(page)));
+  const tracing = await page.context().newCDPSession(page);
+  for (const [name, where] of [
+    ["tree", ".tree"],
+    ["conversation", ".conversation"],
+  ] as const) {
+    lines.push({ ...(await longestFrame(page, tracing, name, where)), goal: 50 });
+  }
+  lines.push(await nodes(page));
+  lines.push(...(await memory(tracing, await browser.newBrowserCDPSession())));
+  for (const it of lines) console.log(said(it));
+  expect(lines.filter((it) => it.value > it.goal).map((it) => it.name)).toEqual([]);
+});
+
+function said({ name, value, unit, goal }: Line): string {
+  const beside =
+    goal === Number.POSITIVE_INFINITY
+      ? ""
+      : `  ${value <= goal ? "ok" : "MISSED"}, at most ${goal}`;
+  return `${name.padEnd(44)} ${value.toFixed(0).padStart(7)} ${unit}${beside}`;
+}
+
+type Measured = Omit<Line, "goal">;
+
+/** Notes when the newest message and the tree were painted. */
+async function watchPaint(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const look = () => {
+      const isThere =
+        document.querySelector(".message:not(.is-unread)") !== null &&
+        document.querySelector(".tree-row:not(.is-unread)") !== null;
+      if (isThere) requestAnimationFrame(() => Reflect.set(window, "painted", performance.now()));
+      else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+}
+
+async function firstPaint(page: Page, url: string, name: string): Promise<Measured> {
+  await page.goto("about:blank");
+  await page.goto(url);
+  await page.waitForFunction(() => Reflect.get(window, "painted") !== undefined);
+  const value = await page.evaluate(() => Reflect.get(window, "painted") as number);
+  await page.locator(".scrubber-live.is-over").waitFor();
+  return { name: `${name} of the session page`, value, unit: "ms" };
+}
+
+/** From the press on the strip until the conversation of that moment is there. */
+async function scrubs(page: Page): Promise<Line[]> {
+  const all: number[] = [];
+  for (let at = 0; at < SCRUBS; at += 1) {
+    // Everywhere, and never twice near the same place.
+    const part = ((at * 0.618) % 1) * 0.98 + 0.01;
+    const took = await page.evaluate(async (part) => {
+      const track = document.querySelector(".scrubber-track");
+      if (track === null) throw new Error("no strip");
+      const box = track.getBoundingClientRect();
+      const place = { clientX: box.left + box.width * part, clientY: box.top + 4, pointerId: 1 };
+      const begin = performance.now();
+      track.dispatchEvent(new PointerEvent("pointerdown", { ...place, bubbles: true }));
+      track.dispatchEvent(new PointerEvent("pointerup", { ...place, bubbles: true }));
+      const wanted = () => track.getAttribute("aria-valuenow");
+      const frame = () => new Promise((done) => requestAnimationFrame(done));
+      for (;;) {
+        await frame();
+        const past = document.querySelector(".notice.is-past")?.textContent ?? "";
+        const isRead =
+          past.includes(`event ${wanted()} of`) &&
+          document.querySelector(".message:not(.is-unread)") !== null &&
+          document.querySelector(".message.is-unread") === null &&
+          document.querySelector(".tree-row.is-unread") === null;
+        if (isRead) return performance.now() - begin;
+      }
+    }, part);
+    all.push(took);
+  }
+  all.sort((a, b) => a - b);
+  const line = { unit: "ms", goal: 100 };
+  return [
+    { ...line, name: `the middle of ${SCRUBS} scrubs`, value: all[SCRUBS / 2] ?? 0 },
+    { ...line, name: `the longest of ${SCRUBS} scrubs`, value: all.at(-1) ?? 0 },
+  ];
+}
+
+/** The longest task of the main thread while it scrolls, from chromium's own trace. */
+async function longestFrame(
+  page: Page,
+  tracing: CDPSession,
+  name: string,
+  where: string,
+): Promise<Measured> {
+  const events: Array<{ name: string; dur?: number; ph: string }> = [];
+  const take = (it: { value: unknown[] }) => events.push(...(it.value as typeof events));
+  tracing.on("Tracing.dataCollected", take);
+  await tracing.send("Tracing.start", {
+    transferMode: "ReportEvents",
+    traceConfig: { includedCategories: ["devtools.timeline", "toplevel"] },
+  });
+  await page.locator(where).hover();
+  for (let at = 0; at < SCROLL_STEPS; at += 1) {
+    await page.mouse.wheel(0, at < SCROLL_STEPS / 2 ? -700 : 700);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
+  }
+  const complete = new Promise((done) => tracing.once("Tracing.tracingComplete", done));
+  await tracing.send("Tracing.end");
+  await complete;
+  tracing.off("Tracing.dataCollected", take);
+  const tasks = events.filter((it) => it.ph === "X" && it.name === "RunTask");
+  const longest = tasks.reduce((most, it) => Math.max(most, it.dur ?? 0), 0);
+  return { name: `longest task while the ${name} scrolls`, value: longest / 1_000, unit: "ms" };
+}
+
+async function nodes(page: Page): Promise<Line> {
+  const value = await page.evaluate(() => document.querySelectorAll("*").length);
+  return { name: "elements of the page", value, unit: "", goal: 3_000 };
+}
+
+async function memory(tracing: CDPSession, browser: CDPSession): Promise<Line[]> {
+  await tracing.send("HeapProfiler.enable");
+  await tracing.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await tracing.send("Runtime.getHeapUsage");
+  const { processInfo } = await browser.send("SystemInfo.getProcessInfo");
+  const tabs = processInfo.filter((it) => it.type === "renderer").map((it) => ownMegabytes(it.id));
+  return [
+    { name: "heap of the tab", value: usedSize / 1e6, unit: "MB", goal: 200 },
+    { name: "process of the tab", value: Math.max(...tabs), unit: "MB", goal: 200 },
+  ];
+}
+
+/** What a process takes, what it shares with others counted in part. */
+function ownMegabytes(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) / 1_000;
+}

@@ -1,0 +1,69 @@
+// Rows of the tree: spans as the server lists them, and as they stood at a past moment.
+
+export interface Span {
+  readonly id: string;
+  readonly parentId: string;
+  readonly depth: number;
+  readonly kind: string;
+  readonly name: string;
+  readonly start: number;
+  /** `null` while it is open. */
+  readonly end: number | null;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly status: string;
+  readonly detail: string;
+  /** Rows before it in the whole tree. */
+  readonly row: number;
+  /** Rows of its subtree, itself among them. */
+  readonly size: number;
+  readonly children: number;
+  readonly isLast: boolean;
+}
+
+/** A moment of the past: right after that event. */
+export interface Then {
+  readonly seq: number;
+  readonly time: number;
+}
+
+/** The span as it stood then; `null` when it had not begun. */
+export function asOf(span: Span, then: Then | null): Span | null {
+  if (then === null) return span;
+  if (span.firstSeq > then.seq) return null;
+  // A late report touches a span that had ended long before.
+  const hadEnded = span.lastSeq <= then.seq || (span.end !== null && span.end < then.time);
+  if (hadEnded) return span;
+  return { ...span, end: null, status: "open", detail: "" };
+}
+
+/**
+ * How many rows there were at a moment: `rows` begin at row `first` and hold the span that the event
+ * is about. Steps come one after the other, so what follows the first later step is later, too.
+ */
+export function rowsThen(rows: readonly Span[], first: number, then: Then): number {
+  const later = rows.findIndex((it) => it.depth <= 1 && it.firstSeq > then.seq);
+  const known = later === -1 ? rows : rows.slice(0, later);
+  const last = known.findLastIndex((it) => it.firstSeq <= then.seq);
+  return first + last + 1;
+}
+
+/** What a person calls a span's state, where there is more to say than "ok". */
+export function statusWords(status: string): string {
+  const words: Record<string, string> = { ok: "", open: "running", limit_reached: "limit reached" };
+  return words[status] ?? status;
+}
+
+/** Whether it went wrong or was not let through. */
+export function isBad(status: string): boolean {
+  return ["error", "lost", "denied", "expired", "cancelled", "limit_reached"].includes(status);
+}
+
+/** The span that an event or message of a step is about. */
+export function modelSpanId(step: number): string {
+  return `model:${step}`;
+}
+
+export function callSpanId(callId: string): string {
+  return `call:${callId}`;
+}

@@ -1,0 +1,71 @@
+import type { State } from "../../api/decode-history.ts";
+import { indented } from "../../model/session/indent.ts";
+import { visible } from "../../model/visible.ts";
+import { bytes, count, exact } from "../../model/words.ts";
+import { CliLine, Copy } from "../../parts/copy.tsx";
+import { MachineText } from "../../parts/machine-text.tsx";
+import { Left } from "../../parts/time.tsx";
+import { Lineage } from "./lineage.tsx";
+
+interface Props {
+  readonly state: State;
+  readonly isPast: boolean;
+}
+
+/** The session as a whole at the moment that is shown: limits, timers, forks, agent. */
+export function AboutSession({ state, isPast }: Props) {
+  const { session, limits, timers } = state;
+  return (
+    <>
+      <dl className="facts">
+        <dt>id</dt>
+        <dd className="with-copy">
+          <code>{session.id}</code>
+          <Copy text={session.id} label="Copy the id" />
+        </dd>
+        <dt>created</dt>
+        <dd>{exact(session.createdAt)}</dd>
+        <dt>steps</dt>
+        <dd>
+          {limits.steps} of {count(limits.stepsMax)}
+        </dd>
+        <dt>tokens</dt>
+        <dd>
+          {count(limits.tokens)}
+          {limits.tokensMax === null ? ", no limit" : ` of ${count(limits.tokensMax)}`}
+        </dd>
+        <dt>deadline</dt>
+        <dd>{limits.deadlineAt === null ? "none" : exact(limits.deadlineAt)}</dd>
+        <dt>request</dt>
+        <dd>
+          {state.messagesTotal} messages, {bytes(state.promptBytes)}
+        </dd>
+        {session.labels.map(([key, value]) => (
+          <FactPair key={key} name={visible(key)} value={visible(value)} />
+        ))}
+        {timers.map((it) => (
+          <FactPair
+            key={it.name}
+            name={`timer ${it.name}`}
+            value={isPast ? exact(it.dueAt) : <Left until={it.dueAt} />}
+          />
+        ))}
+      </dl>
+      <Lineage session={session} />
+      <section className="details-part">
+        <h3>agent {visible(session.agent)}</h3>
+        <MachineText text={indented(state.agentJson)} linesMax={40} label="agent definition" />
+      </section>
+      <CliLine line={`stepwell show ${session.id}`} />
+    </>
+  );
+}
+
+function FactPair({ name, value }: { readonly name: string; readonly value: React.ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}

@@ -1,0 +1,215 @@
+import { Plus, TriangleAlert, X } from "lucide-react";
+import { useDeferredValue, useId, useState } from "react";
+import { useLocation } from "wouter";
+import { address } from "../../address.ts";
+import { type Hazard, useFork, useForkPlan } from "../../api/fork-queries.ts";
+import {
+  type DraftChange,
+  emptyDraft,
+  type ForkDraft,
+  forkLine,
+  missing,
+  withChange,
+} from "../../model/session/fork-draft.ts";
+import { newKey } from "../../model/session/new-key.ts";
+import { shellWord } from "../../model/shell.ts";
+import { visible } from "../../model/visible.ts";
+import { Button } from "../../parts/button.tsx";
+
+import { CliLine } from "../../parts/copy.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Failed, Loading } from "../../parts/states.tsx";
+import { readName } from "../../preferences.ts";
+import { ChangeFields } from "./change-fields.tsx";
+
+interface Props {
+  readonly sessionId: string;
+  readonly title: string;
+  /** The moment that is shown; `null` for now. */
+  readonly seq: number | null;
+  /** What the person had selected, as a first change to begin with. */
+  readonly begin: DraftChange | null;
+  readonly onClose: () => void;
+}
+
+/** Another way from a moment on: what is otherwise, what may be done twice, and the button. */
+export function ForkDialog({ sessionId, title, seq, begin, onClose }: Props) {
+  const [draft, setDraft] = useState<ForkDraft>(() => ({
+    ...emptyDraft(begin === null ? seq : null),
+    changes: begin === null ? [] : [begin],
+  }));
+  const [key] = useState(newKey);
+  const [, go] = useLocation();
+  const fork = useFork(sessionId);
+  const set = (more: Partial<ForkDraft>) => setDraft((before) => ({ ...before, ...more }));
+  const problem = missing(draft);
+  const add = () => {
+    const change: DraftChange = { kind: "message", callId: "", step: 0, isError: false, text: "" };
+    set({ changes: [...draft.changes, change] });
+  };
+  const make = () =>
+    fork.mutate(
+      { draft, key, by: readName() },
+      {
+        onSuccess: (session) => {
+          onClose();
+          go(address.session(session.id));
+        },
+      },
+    );
+  return (
+    <Dialog title={`Fork ${title}`} onClose={onClose} className="fork">
+      <h2>Fork “{visible(title)}”</h2>
+      <Moment draft={draft} seq={seq} onAt={(at) => set({ at })} />
+      {draft.changes.map((change, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: changes have no name but their place
+        <fieldset key={at} className="fork-change">
+          <legend>Change {at + 1}</legend>
+          <ChangeFields
+            change={change}
+            onChange={(more) => setDraft((before) => withChange(before, at, more))}
+          />
+          <Button
+            kind="quiet"
+            icon={<X size={14} aria-hidden />}
+            aria-label={`remove change ${at + 1}`}
+            onClick={() => set({ changes: draft.changes.filter((_, it) => it !== at) })}
+          />
+        </fieldset>
+      ))}
+      <Button kind="quiet" icon={<Plus size={14} aria-hidden />} onClick={add}>
+        Change something
+      </Button>
+      <More draft={draft} onSet={set} />
+      <Plan sessionId={sessionId} draft={draft} />
+      {problem !== null && <p className="tone-failed">{problem}</p>}
+      {fork.error !== null && <Failed doing="make the fork" error={fork.error} />}
+      <p>
+        <CliLine line={forkLine(sessionId, draft, shellWord)} />
+      </p>
+      <div className="dialog-actions">
+        <Button onClick={onClose}>Not now</Button>
+        <Button kind="main" disabled={problem !== null || fork.isPending} onClick={make}>
+          {draft.isHeld ? "Fork and hold" : "Fork and run"}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+interface MomentProps {
+  readonly draft: ForkDraft;
+  readonly seq: number | null;
+  readonly onAt: (at: number | null) => void;
+}
+
+function Moment({ draft, seq, onAt }: MomentProps) {
+  const name = useId();
+  return (
+    <fieldset className="fork-moment">
+      <legend>Where it parts</legend>
+      {seq !== null && (
+        <label>
+          <input type="radio" name={name} checked={draft.at === seq} onChange={() => onAt(seq)} />
+          after event {seq}, which is shown
+        </label>
+      )}
+      <label>
+        <input type="radio" name={name} checked={draft.at === null} onChange={() => onAt(null)} />
+        {draft.changes.length > 0
+          ? "right before the first thing that is changed"
+          : "right before the end"}
+      </label>
+    </fieldset>
+  );
+}
+
+interface MoreProps {
+  readonly draft: ForkDraft;
+  readonly onSet: (more: Partial<ForkDraft>) => void;
+}
+
+function More({ draft, onSet }: MoreProps) {
+  return (
+    <details className="fork-more">
+      <summary>Another model, instructions, title, workspace</summary>
+      <label>
+        Model
+        <input value={draft.model} onChange={(event) => onSet({ model: event.target.value })} />
+      </label>
+      <label>
+        Instructions
+        <textarea
+          rows={3}
+          value={draft.instructions}
+          onChange={(event) => onSet({ instructions: event.target.value })}
+        />
+      </label>
+      <label>
+        Title
+        <input value={draft.title} onChange={(event) => onSet({ title: event.target.value })} />
+      </label>
+      <label>
+        Workspace
+        <input
+          value={draft.workspace}
+          placeholder="the same folder, with its files as they are now"
+          onChange={(event) => onSet({ workspace: event.target.value })}
+        />
+      </label>
+      <label className="fork-check">
+        <input
+          type="checkbox"
+          checked={draft.isHeld}
+          onChange={(event) => onSet({ isHeld: event.target.checked })}
+        />
+        hold it before it does anything
+      </label>
+    </details>
+  );
+}
+
+/** What the server says that the fork would be. */
+function Plan({ sessionId, draft }: { readonly sessionId: string; readonly draft: ForkDraft }) {
+  const settled = useDeferredValue(draft);
+  const { data, error } = useForkPlan(sessionId, settled);
+  if (error !== null) return <Failed doing="fork there" error={error} />;
+  if (missing(draft) !== null) return null;
+  if (data === undefined) return <Loading what="what the fork would be" rows={2} />;
+  const { at, hazards, workspace, sharesWorkspace } = data;
+  return (
+    <section className="fork-plan" aria-label="What the fork would be">
+      <p>
+        Both share events 1 to {at}.
+        {sharesWorkspace && workspace !== "" && (
+          <> It works in the same folder ({visible(workspace)}): its files are as they are now.</>
+        )}
+      </p>
+      {hazards.length > 0 && <Hazards hazards={hazards} />}
+    </section>
+  );
+}
+
+const HAZARDS_SHOWN = 8;
+
+function Hazards({ hazards }: { readonly hazards: readonly Hazard[] }) {
+  return (
+    <div className="hazards">
+      <p>
+        <TriangleAlert size={14} aria-hidden /> After that moment {hazards.length} calls changed
+        something outside. What they did stays done, and the fork may do it again:
+      </p>
+      <ul>
+        {hazards.slice(0, HAZARDS_SHOWN).map((it) => (
+          <li key={it.seq}>
+            <code>
+              {it.callId} {visible(it.tool)} {visible(it.arguments)}
+            </code>{" "}
+            <span className="quiet">{it.ending}</span>
+          </li>
+        ))}
+        {hazards.length > HAZARDS_SHOWN && <li>and {hazards.length - HAZARDS_SHOWN} more</li>}
+      </ul>
+    </div>
+  );
+}

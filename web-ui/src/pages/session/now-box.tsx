@@ -1,0 +1,77 @@
+import type { State } from "../../api/decode-history.ts";
+import { type Growing, type Live, SILENT } from "../../model/session/live.ts";
+import { gist } from "../../model/session/messages.ts";
+import { visible } from "../../model/visible.ts";
+import { MachineText } from "../../parts/machine-text.tsx";
+
+/** Of a growing text the end is what matters. */
+const LIVE_CHARS_MAX = 4_000;
+const GIST_CHARS_MAX = 200;
+
+interface Props {
+  readonly state: State;
+  /** `null` in the past: nobody speaks there. */
+  readonly live: Live | null;
+  readonly onSelect: (callId: string) => void;
+}
+
+/** What is under way at the moment that is shown and is no message yet. */
+export function NowBox({ state, live, onSelect }: Props) {
+  const { content, reasoning, outputs } = live ?? SILENT;
+  const isThinking = state.session.status === "thinking";
+  return (
+    <section className="now" aria-label="Under way">
+      {reasoning.text !== "" && <Said who="thinks" text={reasoning} />}
+      {content.text !== "" && <Said who="assistant" text={content} />}
+      {isThinking && content.text === "" && reasoning.text === "" && (
+        <p className="now-line quiet">the model is asked for step {state.session.steps} …</p>
+      )}
+      {state.openCalls.map((call) => (
+        <div key={call.callId}>
+          <button type="button" className="now-line" onClick={() => onSelect(call.callId)}>
+            <span className={call.status === "awaiting_approval" ? "kind-approval" : "kind-tool"}>
+              {call.status === "awaiting_approval" ? "✋" : "▸"}
+            </span>
+            <code>{visible(call.tool)}</code>
+            <code className="message-gist">
+              {visible(gist(call.arguments).slice(0, GIST_CHARS_MAX))}
+            </code>
+            <span className="now-status">{callWords(call.status, call.worker, call.attempt)}</span>
+          </button>
+          <Output text={outputs.get(call.callId)} />
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function callWords(status: string, worker: string, attempt: number): string {
+  const words = status.replaceAll("_", " ");
+  const by = worker === "" ? "" : ` to ${worker}`;
+  return attempt > 1 ? `${words}${by}, attempt ${attempt}` : `${words}${by}`;
+}
+
+function Output({ text }: { readonly text: Growing | undefined }) {
+  if (text === undefined || text.text === "") return null;
+  return (
+    <div className="now-output">
+      <MachineText text={theEnd(text)} isPlain label="output so far" />
+    </div>
+  );
+}
+
+function Said({ who, text }: { readonly who: string; readonly text: Growing }) {
+  return (
+    <article className="message is-assistant is-growing">
+      <span className="message-who">{who}</span>
+      <div className="message-body">
+        <MachineText text={theEnd(text)} isPlain />
+      </div>
+    </article>
+  );
+}
+
+function theEnd({ text, isCut }: Growing): string {
+  if (text.length <= LIVE_CHARS_MAX && !isCut) return text;
+  return `…${text.slice(-LIVE_CHARS_MAX)}`;
+}

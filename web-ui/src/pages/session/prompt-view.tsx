@@ -1,0 +1,55 @@
+import { usePromptDiff } from "../../api/prompt-queries.ts";
+import type { HistoryEvent } from "../../model/types.ts";
+import { bytes } from "../../model/words.ts";
+import { CliLine } from "../../parts/copy.tsx";
+import { MachineText } from "../../parts/machine-text.tsx";
+import { Failed, Loading } from "../../parts/states.tsx";
+
+/** Added messages that are written out. */
+const MESSAGES_SHOWN = 40;
+
+interface Props {
+  readonly sessionId: string;
+  readonly requested: HistoryEvent;
+}
+
+/** The request to the model: what it has more than the one before, and how to get every byte. */
+export function PromptView({ sessionId, requested }: Props) {
+  const body = JSON.parse(requested.bodyJson) as { step: number };
+  const { data, error, refetch } = usePromptDiff(sessionId, requested.seq, body.step);
+  if (data === undefined) {
+    if (error === null) return <Loading what="the prompt" />;
+    return <Failed doing="read the prompt" error={error} onRetry={refetch} />;
+  }
+  const { before, added, total, promptBytes, hasSameHead } = data;
+  return (
+    <div className="details">
+      <dl className="facts">
+        <dt>whole request</dt>
+        <dd>
+          {total} messages, {bytes(promptBytes)}
+        </dd>
+        <dt>same as in step {body.step - 1}</dt>
+        <dd>
+          {before} messages
+          {hasSameHead ? "" : "; model, instructions or tools are others: no cache holds"}
+        </dd>
+        <dt>added</dt>
+        <dd>{total - before} messages</dd>
+      </dl>
+      <CliLine line={`stepwell prompt ${sessionId} --step ${body.step}`} />
+      {added.slice(0, MESSAGES_SHOWN).map((it) => (
+        <section key={it.number} className="details-part is-added">
+          <h3>
+            + {it.role} <span className="quiet">message {it.number}</span>
+          </h3>
+          <MachineText
+            text={[it.text, ...it.calls.map((call) => `${call.name} ${call.arguments}`)]
+              .filter((text) => text !== "")
+              .join("\n")}
+          />
+        </section>
+      ))}
+    </div>
+  );
+}

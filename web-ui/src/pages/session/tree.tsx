@@ -1,0 +1,183 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { SPANS_PAGE, type TreeView, useSpanPages } from "../../api/history-queries.ts";
+import { useKeys } from "../../keys/use-keys.ts";
+import { asOf, type Span, type Then } from "../../model/session/spans.ts";
+import { type Strip, timeAt } from "../../model/session/strip.ts";
+import { timeScale } from "../../model/session/time-scale.ts";
+import { Failed, Loading } from "../../parts/states.tsx";
+import { Folds, TreeRow } from "./tree-row.tsx";
+
+const ROW_HEIGHT = 24;
+const OVERSCAN = 10;
+
+/** What the bars are drawn over: what is in sight, or the whole session. */
+export type Zoom = "sight" | "session";
+
+interface Props {
+  readonly sessionId: string;
+  readonly strip: Strip;
+  /** Tells when what was read may have changed. */
+  readonly head: number;
+  readonly view: TreeView;
+  readonly onView: (view: TreeView) => void;
+  readonly then: Then | null;
+  /** Rows at the moment that is shown, when it is past. */
+  readonly rowsThen: number | null;
+  readonly selectedId: string | null;
+  /** Row of the selected span. */
+  readonly selectedRow: number | null;
+  readonly onSelect: (span: Span) => void;
+  readonly zoom: Zoom;
+}
+
+/** The spans of a session as a tree with a bar of time behind each; only rows in sight are read. */
+export function Tree(props: Props) {
+  const { sessionId, strip, view, then, selectedId, selectedRow, onSelect } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const [pages, setPages] = useState<readonly number[]>([0]);
+  const { rows, total, error, retry } = useSpanPages(sessionId, view, pages, props.head);
+  const count = props.rowsThen ?? total ?? 0;
+  const lines = useVirtualizer({
+    count,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: OVERSCAN,
+  });
+  const inSight = lines.getVirtualItems();
+  const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
+  useEffect(() => setPages((before) => pagesOf(first, last, before)), [first, last]);
+  useEffect(() => {
+    if (selectedRow !== null && selectedRow < count) lines.scrollToIndex(selectedRow);
+  }, [selectedRow, count, lines]);
+
+  const spanAt = useCallback(
+    (row: number): Span | null => {
+      const span = rows.get(row);
+      return span === undefined ? null : asOf(span, then);
+    },
+    [rows, then],
+  );
+  const select = (row: number) => {
+    const span = spanAt(Math.min(Math.max(row, 0), count - 1));
+    if (span !== null) onSelect(span);
+  };
+  const row = selectedRow ?? 0;
+  useTreeKeys({ ...props, row, selected: spanAt(row), count, select, spanAt });
+  const scale = useScale(strip, props.zoom, spanAt, first, last, then);
+
+  if (error !== null && total === null)
+    return <Failed doing="read the steps" error={error} onRetry={retry} />;
+  if (total === null) return <Loading what="the steps" rows={12} />;
+  return (
+    <div
+      ref={scroller}
+      className="tree"
+      role="treegrid"
+      aria-label="Steps"
+      aria-rowcount={count}
+      aria-activedescendant={selectedId === null ? undefined : `span-${selectedId}`}
+      tabIndex={0}
+    >
+      {error !== null && <Failed doing="read the steps" error={error} onRetry={retry} isStale />}
+      <div className="tree-all" role="rowgroup" style={{ height: lines.getTotalSize() }}>
+        <Folds scale={scale} />
+        {inSight.map(({ index, start }) => {
+          const span = spanAt(index);
+          return (
+            <TreeRow
+              key={index}
+              row={index}
+              top={start}
+              span={span}
+              scale={scale}
+              now={then?.time ?? timeAt(strip, strip.length)}
+              isSelected={span !== null && span.id === selectedId}
+              isFolded={span !== null && isFolded(view, span)}
+              onSelect={onSelect}
+              onFold={(it) => props.onView(folded(view, it))}
+            />
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function pagesOf(first: number, last: number, before: readonly number[]): readonly number[] {
+  const [from, to] = [Math.floor(first / SPANS_PAGE), Math.floor(last / SPANS_PAGE)];
+  const pages = Array.from({ length: to - from + 1 }, (_, at) => from + at);
+  return pages.join() === before.join() ? before : pages;
+}
+
+export function isFolded(view: TreeView, span: Span): boolean {
+  return view.collapsed.includes(span.id) || span.depth === view.depthMax;
+}
+
+/** The view with that span folded or unfolded. */
+export function folded(view: TreeView, span: Span): TreeView {
+  if (span.depth === view.depthMax) return { collapsed: [], depthMax: null };
+  const collapsed = view.collapsed.includes(span.id)
+    ? view.collapsed.filter((id) => id !== span.id)
+    : [...view.collapsed, span.id];
+  return { ...view, collapsed };
+}
+
+interface Keyed extends Props {
+  readonly row: number;
+  readonly selected: Span | null;
+  readonly count: number;
+  readonly select: (row: number) => void;
+  readonly spanAt: (row: number) => Span | null;
+}
+
+function useTreeKeys({ view, onView, selected, row, count, select, spanAt }: Keyed): void {
+  const canFold = selected !== null && selected.children > 0;
+  const parentRow = () => {
+    for (let at = row - 1; at >= 0; at -= 1) {
+      const span = spanAt(at);
+      if (span === null || span.id === selected?.parentId) return at;
+    }
+    return row;
+  };
+  useKeys({
+    next: () => select(row + 1),
+    previous: () => select(row - 1),
+    first: () => select(0),
+    last: () => select(count - 1),
+    fold: () => {
+      if (selected !== null && canFold && !isFolded(view, selected)) onView(folded(view, selected));
+      else select(parentRow());
+    },
+    unfold: () => {
+      if (selected !== null && canFold && isFolded(view, selected)) onView(folded(view, selected));
+      else select(row + 1);
+    },
+  });
+}
+
+/** The scale of the bars: over the rows in sight, or over the session up to the moment. */
+function useScale(
+  strip: Strip,
+  zoom: Zoom,
+  spanAt: (row: number) => Span | null,
+  first: number,
+  last: number,
+  then: Then | null,
+) {
+  const end = then?.seq ?? strip.length;
+  let [from, to] = [1, end];
+  if (zoom === "sight") {
+    // The rows around the whole say nothing about what is in sight.
+    const seen: Span[] = [];
+    for (let row = first; row <= last; row += 1) {
+      const span = spanAt(row);
+      if (span !== null && span.depth > 0) seen.push(span);
+    }
+    if (seen.length > 0) {
+      from = Math.min(...seen.map((it) => it.firstSeq));
+      to = Math.min(end, Math.max(...seen.map((it) => it.lastSeq)));
+    }
+  }
+  return useMemo(() => timeScale(strip.times, from - 1, to), [strip.times, from, to]);
+}

@@ -1,0 +1,95 @@
+import { useCallback, useState } from "react";
+import { type TreeView, useMomentState, useSpansAround } from "../../api/history-queries.ts";
+import type { Message } from "../../model/session/messages.ts";
+import {
+  callSpanId,
+  modelSpanId,
+  rowsThen,
+  type Span,
+  type Then,
+} from "../../model/session/spans.ts";
+
+/** What a person chose. While nothing is chosen, the moment that is shown chooses. */
+interface Chosen {
+  /** `null` for the innermost span that the event is about. */
+  readonly spanId: string | null;
+  readonly seq: number;
+  readonly isFromTree: boolean;
+}
+
+export interface Selection {
+  readonly spanId: string | null;
+  readonly span: Span | null;
+  /** A person chose it. */
+  readonly isChosen: boolean;
+  /** Its row in the tree. */
+  readonly row: number | null;
+  /** Rows of the tree at the moment that is shown, when it is past. */
+  readonly rowsThen: number | null;
+  /** The message to bring into sight. */
+  readonly message: number | null;
+  readonly isSelected: (message: Message) => boolean;
+  readonly selectSpan: (span: Span) => void;
+  readonly selectMessage: (message: Message) => void;
+  readonly selectCall: (callId: string, seq: number) => void;
+  readonly clear: () => void;
+}
+
+/** The one selection that tree, conversation and inspector share. */
+export function useSelection(
+  sessionId: string,
+  view: TreeView,
+  shown: number,
+  then: Then | null,
+  head: number,
+): Selection {
+  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const around = useSpansAround(sessionId, view, chosen?.seq ?? shown, head).data;
+  const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head).data;
+  const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
+  const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
+  const span = around?.rows[place] ?? null;
+  const spanId = chosen?.spanId ?? span?.id ?? null;
+  const message = useMessageOf(sessionId, chosen?.isFromTree === true ? span : null, shown);
+  return {
+    spanId,
+    span,
+    isChosen: chosen !== null,
+    row: around === undefined || place < 0 ? null : around.first + place,
+    rowsThen:
+      then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
+    message,
+    isSelected: (it) => chosen !== null && isAbout(it, spanId),
+    selectSpan: useCallback(
+      (it) => setChosen({ spanId: it.id, seq: it.firstSeq, isFromTree: true }),
+      [],
+    ),
+    selectMessage: useCallback(
+      (it) => setChosen({ spanId: spanOf(it), seq: it.seq, isFromTree: false }),
+      [],
+    ),
+    selectCall: useCallback(
+      (callId, seq) => setChosen({ spanId: callSpanId(callId), seq, isFromTree: false }),
+      [],
+    ),
+    clear: useCallback(() => setChosen(null), []),
+  };
+}
+
+function spanOf(message: Message): string | null {
+  if (message.callId !== "") return callSpanId(message.callId);
+  return message.role === "assistant" ? modelSpanId(message.step) : null;
+}
+
+function isAbout(message: Message, spanId: string | null): boolean {
+  if (spanId === null) return false;
+  return spanOf(message) === spanId || (message.step > 0 && spanId === `step:${message.step}`);
+}
+
+/** Number of the message that a span ended with. */
+function useMessageOf(sessionId: string, span: Span | null, shown: number): number | null {
+  const seq = span === null ? 0 : Math.min(span.lastSeq, shown);
+  const { data } = useMomentState(sessionId, seq, false, span !== null);
+  if (span === null || data === undefined || data.messagesTotal === 0) return null;
+  return span.kind === "session" ? null : data.messagesTotal - 1;
+}

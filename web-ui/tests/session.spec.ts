@@ -1,0 +1,214 @@
+import { expect, type Page } from "@playwright/test";
+import { longSession } from "./long-session.ts";
+import { test } from "./stage.ts";
+import { AGENT, HELLO, HOSTILE, PUSH } from "./stories.ts";
+
+const rows = (page: Page) => page.getByRole("treegrid", { name: "Steps" }).getByRole("row");
+const said = (page: Page) => page.getByRole("log", { name: "Conversation" }).getByRole("article");
+const slider = (page: Page) => page.getByRole("slider", { name: "Moment of the session" });
+
+test("a session is shown as tree, conversation and details of one selection", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(rows(page)).toHaveCount(5);
+  await expect(said(page).last()).toContainText("I push it.");
+  await expect(page.getByLabel("Why it waits")).toContainText("echo pushed > pushed.txt");
+  // Choosing in one pane moves the others.
+  await page.getByRole("button", { name: "assistant" }).click();
+  const details = page.getByRole("region", { name: "Details" });
+  await expect(details.getByRole("heading", { level: 2 })).toContainText("model call");
+  await expect(rows(page).and(page.locator("[aria-selected=true]"))).toContainText("◆");
+  await page.keyboard.press("j");
+  await expect(details.getByRole("heading", { level: 2 })).toContainText("tool call");
+  await expect(details).toContainText('"command": "echo pushed > pushed.txt"');
+  await details.getByRole("tab", { name: "Events" }).click();
+  await expect(details).toContainText("approval requested");
+  await page.keyboard.press("h");
+  await expect(rows(page)).toHaveCount(4);
+  await page.keyboard.press("l");
+  await expect(rows(page)).toHaveCount(5);
+});
+
+test("any moment can be reached, said plainly, and linked to", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await stage.cli("approve", id, "--by", "ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(said(page).last()).toContainText("Done.");
+  const last = Number(await slider(page).getAttribute("aria-valuemax"));
+  for (let back = 0; back < last - 2; back += 1) await page.keyboard.press("[");
+  await expect(page).toHaveURL(`${stage.url}/s/${id}@2`);
+  await expect(page.getByLabel("The past")).toContainText(`As it was at event 2 of ${last}`);
+  await expect(said(page)).toHaveCount(2);
+  await expect(rows(page)).toHaveCount(3);
+  await expect(page.locator(".session-head .status")).toHaveText("asks the model");
+  // The link shows the same to somebody else.
+  await page.goto(`${stage.url}/s/${id}@4`);
+  await expect(page.getByLabel("The past")).toContainText("event 4");
+  await expect(page.getByLabel("Under way")).toContainText("awaiting approval");
+  await expect(rows(page)).toHaveCount(5);
+  await expect(page.getByLabel("Why it waits")).toHaveCount(0);
+  await page.keyboard.press("g");
+  await page.getByLabel(/Event, 1 to/).fill("3");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(`${stage.url}/s/${id}@3`);
+  await page.keyboard.press(".");
+  await expect(page).toHaveURL(`${stage.url}/s/${id}`);
+  await expect(said(page).last()).toContainText("Done.");
+});
+
+test("what the tree shows of a moment is what the server computes for it", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await stage.cli("deny", id, "--by", "ada", "--reason", "no");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const head = (await stage.cli("events", id)).trim().split("\n").length;
+  for (let seq = 1; seq < head; seq += 1) {
+    const tree = (await stage.cli("tree", id, "--at", `${seq}`, "--json")).trim().split("\n");
+    const expected = tree.map((it) => `span-${(JSON.parse(it) as { span_id: string }).span_id}`);
+    await page.goto(`${stage.url}/s/${id}@${seq}`);
+    await expect(page.getByLabel("The past")).toContainText(`event ${seq} of`);
+    await expect
+      .poll(() => rows(page).evaluateAll((all) => all.map((it) => it.id)), `event ${seq}`)
+      .toEqual(expected);
+  }
+});
+
+test("a fork from a moment runs to its own end and is compared with its parent", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await stage.cli("approve", id, "--by", "ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await page.goto(`${stage.url}/s/${id}@4`);
+  await page.keyboard.press("f");
+  const dialog = page.getByRole("dialog", { name: /^Fork/ });
+  await expect(dialog).toContainText("Both share events 1 to 4.");
+  await expect(dialog).toContainText("1 calls changed something outside");
+  await dialog.getByRole("button", { name: "Change something" }).click();
+  await dialog.getByLabel("What").selectOption("result");
+  await dialog.getByLabel("Call", { exact: true }).fill("1.1");
+  await dialog.getByLabel("Text").fill("pushed by hand");
+  await expect(dialog).toContainText(`stepwell fork ${id} --at 4 --result '1.1=pushed by hand'`);
+  await dialog.getByRole("button", { name: "Fork and run" }).click();
+  await expect(page).not.toHaveURL(new RegExp(id));
+  await expect(page.locator(".session-head .status")).toHaveText("completed");
+  await expect(page.getByRole("log", { name: "Conversation" })).toContainText("pushed by hand");
+  await page.keyboard.press("Home");
+  const details = page.getByRole("region", { name: "Details" });
+  await expect(details.locator(".lineage")).toContainText("this session");
+  await details.getByRole("link", { name: "compare" }).click();
+  await expect(page.locator(".compare-first")).toContainText("First difference: step 1");
+  await expect(page.locator(".is-first")).toContainText("pushed by hand");
+});
+
+test("replay says its verdict", async ({ page, stage }) => {
+  await stage.start(HELLO);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Greet me.", "--wait");
+  await page.goto(`${stage.url}/s/${id}`);
+  await page.getByRole("button", { name: "Replay" }).click();
+  await expect(page.getByRole("dialog")).toContainText(/The same: \d+ events from 2 inputs/);
+});
+
+test("after a restart of the server the session goes on without gap or double", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(page.locator(".scrubber-live")).toHaveText("live");
+  await stage.killServer();
+  await expect(page.locator(".scrubber-live")).toContainText("connection lost");
+  await expect(said(page).last()).toContainText("I push it.");
+  await stage.startServer();
+  await stage.cli("approve", id, "--by", "ada");
+  await expect(said(page).last()).toContainText("Done.", { timeout: 15_000 });
+  await expect(page.locator(".scrubber-live")).toHaveText("the end");
+  const events = (await stage.cli("events", id)).trim().split("\n").length;
+  await expect(slider(page)).toHaveAttribute("aria-valuemax", `${events}`);
+});
+
+test("the inline approval moves the session", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(page.getByLabel("Why it waits")).toBeVisible();
+  await page.keyboard.press("a");
+  const card = page.locator(".review").getByRole("article");
+  await card.getByLabel("Your name in the history").fill("ada");
+  await card.getByRole("button", { name: /^Run `echo/ }).click();
+  await expect(said(page).last()).toContainText("Done.");
+});
+
+test("what a tool wrote is text in every pane", async ({ page, stage }) => {
+  await stage.start(`
+[[step]]
+content = ${JSON.stringify(HOSTILE)}
+tool_calls = [{ name = "shell", arguments = { command = ${JSON.stringify(`echo '${HOSTILE}'`)} } }]
+
+[[step]]
+content = ${JSON.stringify(HOSTILE)}
+`);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), `Look: ${HOSTILE}`);
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await stage.cli("approve", id, "--by", "ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(said(page).last()).toContainText("<script>");
+  for (const tab of ["Details", "Events", "Prompt"]) {
+    await page.getByRole("button", { name: "assistant" }).last().click();
+    await page.getByRole("tab", { name: tab }).click();
+    await expect(page.locator("#root script, #root img[src='x']")).toHaveCount(0);
+  }
+  expect(await page.evaluate(() => Reflect.get(window, "harmed"))).toBeUndefined();
+});
+
+test("the page does not grow with the session", async ({ page, stage }) => {
+  test.setTimeout(120_000);
+  await stage.start(HELLO);
+  const sizes: Array<{ nodes: number; bytes: number }> = [];
+  for (const events of [2_000, 20_000]) {
+    const it = await longSession(stage, events, events);
+    let bytes = 0;
+    page.on("response", async (response) => {
+      if (!response.url().includes("stepwell.v1")) return;
+      // The strip is a few bytes an event; all else is windows.
+      if (response.url().endsWith("GetTimeline")) return;
+      const body = await response.body().catch(() => Buffer.alloc(0));
+      bytes += body.length;
+    });
+    await page.goto(`${stage.url}/s/${it.id}`);
+    await expect(said(page).last()).toContainText("All services use it now.");
+    for (const part of [0.2, 0.5, 0.8]) {
+      const box = await slider(page).boundingBox();
+      if (box === null) throw new Error("no slider");
+      await slider(page).click({ position: { x: box.width * part, y: 8 } });
+      await expect(page.getByLabel("The past")).toBeVisible();
+      await expect(page.locator(".message.is-unread, .tree-row.is-unread")).toHaveCount(0);
+    }
+    const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+    sizes.push({ nodes, bytes });
+    page.removeAllListeners("response");
+  }
+  const [short, long] = sizes;
+  if (short === undefined || long === undefined) throw new Error("nothing was measured");
+  expect(long.nodes).toBeLessThan(3_000);
+  expect(long.nodes).toBeLessThan(short.nodes * 1.5);
+  expect(long.bytes).toBeLessThan(short.bytes * 1.5);
+});
