@@ -145,15 +145,6 @@ async fn run_parts(
     Ok(())
 }
 
-fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
-    ModelDefaults {
-        name: settings.model.clone(),
-        base_url: settings.model_url.clone(),
-        replicas: settings.model_replicas.clone(),
-        api_key_env: settings.api_key_env.clone(),
-    }
-}
-
 /// Runs a worker until it is told to end.
 pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyhow::Result<()> {
     log_to_stderr(log);

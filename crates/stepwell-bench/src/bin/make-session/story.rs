@@ -177,11 +177,11 @@ impl Story {
             _ => ("deploy", format!("{{\"service\":\"billing\",\"step\":{step}}}")),
         };
         ToolCall {
+            repaired: None,
             call_id: CallId { step: 0, index: 0 },
             wire_id: format!("call_{step}_{n}"),
             name: name.into(),
             arguments: Text::from(arguments),
-            repaired: None,
             problem: None,
         }
     }
