@@ -142,34 +142,42 @@ impl Prober<'_> {
         let messages = json!([{"role": "user", "content": "Say hello."}]);
         let body = json!({"model": self.model, "messages": messages});
         let url = beside(&self.target.url, "tokenize");
-        let counted = self.post(url, &body).await.ok();
-        let count = counted.and_then(|it| it.get("count").and_then(Value::as_u64));
-        let (support, detail) = match count {
-            Some(_) => (Support::Yes, "prompts can be counted before they are sent"),
-            None => (Support::No, "prompts are estimated before they are sent"),
+        let (support, detail) = match self.post(url, &body).await {
+            Ok(answer) if answer.get("count").is_some_and(Value::is_u64) => {
+                (Support::Yes, "the server counts the tokens of a prompt".to_owned())
+            }
+            Ok(_) | Err(Refused::Said(_)) => {
+                (Support::No, "how long a prompt is comes with its answer alone".to_owned())
+            }
+            Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
-        Capability { name: "tokenize", support, detail: detail.into() }
+        Capability { name: "tokenize", support, detail }
     }
 
     async fn embeddings(&self) -> Capability {
         let body = json!({"model": self.model, "input": "hello"});
-        let made = self.post(self.in_api("embeddings"), &body).await.ok();
-        let length = made
-            .and_then(|it| it.pointer("/data/0/embedding").and_then(Value::as_array).map(Vec::len));
-        let (support, detail) = match length {
-            Some(length) => (Support::Yes, format!("{length} numbers a text")),
-            None => (Support::No, "this model makes none".to_owned()),
+        let length = |answer: &Value| {
+            answer.pointer("/data/0/embedding").and_then(Value::as_array).map(Vec::len)
+        };
+        let none = || (Support::No, "this model makes none".to_owned());
+        let (support, detail) = match self.post(self.in_api("embeddings"), &body).await {
+            Ok(answer) => length(&answer)
+                .map_or_else(none, |it| (Support::Yes, format!("{it} numbers a text"))),
+            Err(Refused::Said(_)) => none(),
+            Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "embeddings", support, detail }
     }
 
     async fn load(&self) -> Capability {
         let request = self.client.get(beside(&self.target.url, "metrics"));
-        let text = self.read(request).await.ok();
-        let requests = text.and_then(|it| load::requests(&String::from_utf8_lossy(&it)));
-        let (support, detail) = match requests {
-            Some(requests) => (Support::Yes, format!("told by /metrics, {requests} requests now")),
-            None => (Support::No, "not told: replicas are chosen by own requests alone".to_owned()),
+        let none =
+            || (Support::No, "not told: replicas are chosen by own requests alone".to_owned());
+        let (support, detail) = match self.read(request).await {
+            Ok(text) => load::requests(&String::from_utf8_lossy(&text))
+                .map_or_else(none, |it| (Support::Yes, format!("told by /metrics, {it} now"))),
+            Err(Refused::Said(_)) => none(),
+            Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "load", support, detail }
     }

@@ -48,8 +48,8 @@ pub(super) fn tries() -> Vec<Try> {
         name: "token ids",
         members: json!({"return_token_ids": true}),
         judge: |answer| answer.pointer("/prompt_token_ids/0").is_some(),
-        yes: "the prefix of every step can be compared token by token",
-        no: "the prefix is judged by cached tokens alone",
+        yes: "prompt and answer come as token ids when asked for",
+        no: "whether a prefix was kept is told by cached tokens alone",
     });
     tries
 }
