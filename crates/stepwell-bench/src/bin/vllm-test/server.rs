@@ -45,9 +45,19 @@ impl Server {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Ends it in the middle of whatever it does, with the processes that it started.
     pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
-        self.child.kill().await.context("vLLM could not be ended")
+        self.signal("-KILL").await?;
+        self.child.wait().await.context("vLLM could not be ended")?;
+        Ok(())
+    }
+
+    async fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let id = self.child.id().context("vLLM ended by itself")?;
+        // Its group: without its head the engine would stay with its memory.
+        let group = format!("-{id}");
+        Command::new("kill").args([signal, "--", &group]).status().await?;
+        Ok(())
     }
 
     /// Starts it again after it ended.
@@ -57,9 +67,7 @@ impl Server {
     }
 
     pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
-        let id = self.child.id().context("vLLM ended by itself")?;
-        // SIGTERM, which ends its children as well.
-        Command::new("kill").arg(id.to_string()).status().await?;
+        self.signal("-TERM").await?;
         timeout(STOP_WITHIN, self.child.wait()).await.context("vLLM did not end")??;
         Ok(())
     }
@@ -104,6 +112,7 @@ fn spawn(command: &Path, port: u16) -> anyhow::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .with_context(|| format!("{} cannot be started", command.display()))
