@@ -86,12 +86,7 @@ async fn run_parts(
     let services = Services {
         engine: engine.clone(),
         gateway: gateway.clone(),
-        model_defaults: ModelDefaults {
-            name: settings.model.clone(),
-            base_url: settings.model_url.clone(),
-            replicas: settings.model_replicas.clone(),
-            api_key_env: settings.api_key_env.clone(),
-        },
+        model_defaults: model_defaults(settings),
         shown: None,
     };
     let options = server_options(settings, address);
@@ -148,6 +143,15 @@ async fn run_parts(
         part??;
     }
     Ok(())
+}
+
+fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
+    ModelDefaults {
+        name: settings.model.clone(),
+        base_url: settings.model_url.clone(),
+        replicas: settings.model_replicas.clone(),
+        api_key_env: settings.api_key_env.clone(),
+    }
 }
 
 /// Runs a worker until it is told to end.
