@@ -321,14 +321,14 @@ impl Config {
             model: args.model.clone().or_else(|| self.file.model.clone()),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
             allow_network_file_system: args.allow_network_file_system,
-            prices: self
-                .file
-                .prices
-                .iter()
-                .map(|(model, it)| (model.clone(), (*it).into()))
-                .collect(),
+            prices: self.prices(),
             limits: self.limits(&args.limits)?,
         })
+    }
+
+    /// What tokens cost, by the model's name.
+    pub(crate) fn prices(&self) -> BTreeMap<String, Price> {
+        self.file.prices.iter().map(|(model, it)| (model.clone(), (*it).into())).collect()
     }
 
     /// What agents that name no model are given.

@@ -217,8 +217,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves one connection inside this process, which nobody else can reach, until `shutdown`
-/// comes. Nothing runs: the engine is only asked.
+/// Serves the reads of one connection inside this process, which nobody else can reach, until
+/// `shutdown` comes. Nothing runs: the engine is only asked.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -230,7 +230,10 @@ pub async fn serve_within(
 ) -> Result<(), ServeError> {
     let api = api_of(services, options, &shutdown);
     let watches = api.watches.clone();
-    let router = routes(&api)?.into_axum_router().layer(middleware::map_response(in_words));
+    let router = with_pages(Routes::default(), &api)
+        .into_axum_router()
+        .layer(middleware::from_fn(view::only_reads))
+        .layer(middleware::map_response(in_words));
     // After it comes none, and the transport must not end for that.
     let connections = futures_util::stream::iter([Ok::<_, std::io::Error>(connection)])
         .chain(futures_util::stream::pending());

@@ -221,6 +221,33 @@ async fn a_call_that_is_not_in_the_record_is_told_denied_or_run() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_run_that_ends_worse_exits_with_3_and_costs_are_shown_with_their_prices() -> Result<()> {
+    let (stage, agent) = stage().await?;
+    let cli = stage.cli();
+    let id = decided(&stage, &agent, &["approve", "--yes"]).await?;
+    let short = agent_with(&TOOLS, "[limits]\nsteps = 1");
+    let short = stage.write("short.toml", &short)?;
+    let prices = "[prices.mock]\nprompt = 1.0\ncached = 0.0\ncompletion = 0.0\n";
+    let config = stage.write("prices.toml", prices)?;
+    let words = ["--config", &config, "replay", &id, "--against", &short];
+    let ran = cli.run(&[&words[..], &["--json"]].concat()).await?;
+    ran.expect(3)?;
+    ensure!(ran.stderr.contains("1 of 1 run failed where the recorded one"), "{}", ran.stderr);
+    let lines = ran.lines()?;
+    let run = lines.first().context("no line")?;
+    ensure!(run["outcome"] == both("completed", "limit_reached"), "{run}");
+    for side in ["recorded", "now"] {
+        let tokens = &run["tokens"][side];
+        let read = tokens["in"].as_u64().zip(tokens["cached"].as_u64()).map(|(all, hit)| all - hit);
+        ensure!(run["cost_micros"][side].as_u64() == read && read.is_some(), "{run}");
+    }
+    let table = cli.run(&words).await?;
+    table.expect(3)?;
+    ensure!(table.stdout.contains("COST"), "{}", table.stdout);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_action_that_nobody_approved_is_denied_with_the_reason() -> Result<()> {
     let (stage, agent) = stage().await?;
     let cli = stage.cli();

@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
 use super::parse::age;
-use crate::commands::Prices;
 
 /// Runs side by side when nothing is said: few enough for one model server.
 const JOBS_DEFAULT: u32 = 4;
@@ -47,9 +46,6 @@ pub(crate) struct AgainstArgs {
     #[arg(long, short = 'j', value_name = "N", default_value_t = JOBS_DEFAULT, requires = "against",
           value_parser = clap::value_parser!(u32).range(1..=JOBS_MAX), help_heading = "Another agent")]
     pub(crate) jobs: u32,
-    /// Also show what it costs: prices of a million tokens, for example 0.5/0.05/1.5
-    #[arg(long, value_name = "PROMPT/CACHED/ANSWER", value_parser = Prices::parse, requires = "against", help_heading = "Another agent")]
-    pub(crate) price: Option<Prices>,
     /// Print every difference, as `stepwell diff` does
     #[arg(long, requires = "against", help_heading = "Another agent")]
     pub(crate) diff: bool,

@@ -225,7 +225,7 @@ mod tests {
             "stepwell replay --all",
             "stepwell replay --all --status failed --agent a --label k=v --limit 3",
             "stepwell replay 01J x.stepwell --against a.toml --diff --timeout 5m --jobs 2",
-            "stepwell replay 01J --against a.toml --tools live --workspaces w --price 1/0.1/2",
+            "stepwell replay 01J --against a.toml --tools live --workspaces w",
             "stepwell fork 01J --at 9 --result 3.1=ok --message m --model m --dry-run",
             "stepwell diff 01J 01K --whole",
             "stepwell events 01J --after 3 --whole",

@@ -46,8 +46,6 @@ use crate::view::session::Page;
 use crate::{demo, serve, time};
 use source::Source;
 
-pub(crate) use history::Prices;
-
 /// Largest task, message or definition that is read from a file or stdin.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What takes longer shows a sign of life.

@@ -10,20 +10,16 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use stepwell_archive::{Item, Limits, Reader};
-use stepwell_llm::OpenAiClient;
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::{Clock, ImportPage, Store, ToolGateway};
+use stepwell_ports::{ImportPage, Store as _};
 use stepwell_runtime::import::ImportFold;
-use stepwell_runtime::system::{SystemClock, SystemRandom};
-use stepwell_runtime::{Engine, EngineOptions, Ports};
-use stepwell_server::agent_file::ModelDefaults;
-use stepwell_server::gateway::{GatewayOptions, WorkerGateway};
-use stepwell_server::{ServerOptions, Services};
+use stepwell_server::ServerOptions;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::client::Client;
+use crate::serve::idle;
 
 /// Unpacked bytes of a file that is read into memory, at most.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -99,14 +95,7 @@ impl Context {
 async fn serve_file(path: PathBuf) -> anyhow::Result<Opened> {
     let store = Arc::new(MemoryStore::default());
     let id = fill(&store, path).await?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let gateway = WorkerGateway::new(store.clone(), clock.clone(), GatewayOptions::default());
-    let tools: Arc<dyn ToolGateway> = Arc::new(gateway.clone());
-    let model = Arc::new(OpenAiClient::new());
-    let ports = Ports { store, model, tools, clock, random: Arc::new(SystemRandom) };
-    let engine = Engine::new(ports, EngineOptions::for_node("file"));
-    let services =
-        Services { engine, gateway, model_defaults: ModelDefaults::default(), shown: None };
+    let services = idle(store, None);
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     let mut server = JoinSet::new();
     let stop = CancellationToken::new();

@@ -39,7 +39,8 @@ pub(crate) async fn show(out: Out, args: ViewArgs) -> anyhow::Result<()> {
     let options = ServerOptions { listen: address, ..ServerOptions::default() };
     let stop = CancellationToken::new();
     let mut signals = Signals::new()?;
-    let serving = stepwell_server::serve(listener, services(file), options, stop.clone());
+    let services = idle(Arc::new(MemoryStore::new()), Some(file));
+    let serving = stepwell_server::serve(listener, services, options, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         result = &mut serving => {
@@ -55,9 +56,8 @@ pub(crate) async fn show(out: Out, args: ViewArgs) -> anyhow::Result<()> {
     Ok(serving.await?)
 }
 
-/// A store in memory, and an engine over it that is never run: nothing happens by itself.
-fn services(file: ShownFile) -> Services {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+/// An engine over a store in memory that is never run: nothing happens by itself.
+pub(crate) fn idle(store: Arc<dyn Store>, shown: Option<ShownFile>) -> Services {
     let clock = Arc::new(SystemClock);
     let gateway = WorkerGateway::new(store.clone(), clock.clone(), GatewayOptions::default());
     let ports = Ports {
@@ -71,7 +71,7 @@ fn services(file: ShownFile) -> Services {
         engine: Engine::new(ports, EngineOptions::for_node("view")),
         gateway,
         model_defaults: ModelDefaults::default(),
-        shown: Some(file),
+        shown,
     }
 }
 

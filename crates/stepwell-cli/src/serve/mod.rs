@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ServeSettings, WorkerSettings};
 use crate::out::Paint;
 
-pub(crate) use file::show;
+pub(crate) use file::{idle, show};
 pub(crate) use signals::Signals;
 
 /// How long the worker of this process may take to leave: its calls have ended or were given up when
@@ -145,15 +145,6 @@ async fn run_parts(
     Ok(())
 }
 
-fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
-    ModelDefaults {
-        name: settings.model.clone(),
-        base_url: settings.model_url.clone(),
-        replicas: settings.model_replicas.clone(),
-        api_key_env: settings.api_key_env.clone(),
-    }
-}
-
 /// Runs a worker until it is told to end.
 pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyhow::Result<()> {
     log_to_stderr(log);
@@ -225,18 +216,6 @@ fn open_store(settings: &ServeSettings) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
-    let default = ServerOptions::default();
-    ServerOptions {
-        listen,
-        allowed_hosts: settings.allow_hosts.clone(),
-        spool: settings.data.clone(),
-        prices: settings.prices.clone(),
-        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
-        ..default
-    }
-}
-
 fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
     if let Some(file) = start::file_in(folder) {
         bail!(
@@ -250,6 +229,27 @@ fn make_workspaces(folder: &Path) -> anyhow::Result<()> {
             "the folder for workspaces {shown} cannot be made; choose another with --workspaces"
         )
     })
+}
+
+fn model_defaults(settings: &ServeSettings) -> ModelDefaults {
+    ModelDefaults {
+        name: settings.model.clone(),
+        base_url: settings.model_url.clone(),
+        replicas: settings.model_replicas.clone(),
+        api_key_env: settings.api_key_env.clone(),
+    }
+}
+
+fn server_options(settings: &ServeSettings, listen: SocketAddr) -> ServerOptions {
+    let default = ServerOptions::default();
+    ServerOptions {
+        listen,
+        allowed_hosts: settings.allow_hosts.clone(),
+        spool: settings.data.clone(),
+        prices: settings.prices.clone(),
+        import_bytes_max: settings.limits.import_bytes_max.unwrap_or(default.import_bytes_max),
+        ..default
+    }
 }
 
 fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {

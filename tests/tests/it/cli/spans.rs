@@ -66,7 +66,7 @@ async fn tree_shows_any_window_of_a_session_as_it_stood_at_any_event() -> Result
     ensure!(steps.stdout.contains("├─ step 1 +2 ok"), "{}", steps.stdout);
     let beyond = cli.run(&["tree", &id, "--at", "9999"]).await?;
     beyond.expect(1)?;
-    ensure!(beyond.stderr.contains("at_seq: is 9999, but the head of session"), "{beyond:?}");
+    ensure!(beyond.stderr.contains("--at: is 9999, but the head of session"), "{beyond:?}");
     let request =
         GetSpanRequest { session_id: id, span_id: "call:2.1".into(), ..GetSpanRequest::default() };
     let span = stage.api.sessions().get_span(request).await?.into_inner();

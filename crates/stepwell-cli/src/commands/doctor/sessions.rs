@@ -73,9 +73,10 @@ fn open_approvals(open: usize, lost: usize) -> Finding {
         return Finding::ok("approval", "none waits");
     }
     let verb = if open == 1 { "waits" } else { "wait" };
-    let unknown =
-        if lost > 0 { format!(", the outcome of {lost} is unknown") } else { String::new() };
-    let message = format!("{} {verb} for a person{unknown}", number(open, "action"));
+    let mut message = format!("{} {verb} for a person", number(open, "action"));
+    if lost > 0 {
+        message = format!("{message}, the outcome of {lost} is unknown");
+    }
     Finding::warn("approval", message, "see them with: stepwell approvals")
 }
 
@@ -119,7 +120,7 @@ mod tests {
             (0, 0, "none waits"),
             (1, 0, "1 action waits for a person"),
             (3, 1, "3 actions wait for a person, the outcome of 1 is unknown"),
-            (1_000, 0, "at least 1,000 actions wait for a person"),
+            (1_000, 0, "at least 1000 actions wait for a person"),
         ] {
             let finding = open_approvals(open, lost);
             let status = if open == 0 { Health::Ok } else { Health::Warn };

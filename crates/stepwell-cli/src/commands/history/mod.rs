@@ -13,7 +13,6 @@ use stepwell_core::codec::decode;
 use stepwell_core::{Event, Seq, TimestampMs};
 use stepwell_proto::v1;
 
-pub(crate) use against::Prices;
 pub(super) use diff::run as diff;
 pub(super) use explain::run as explain;
 pub(super) use fork::run as fork;

@@ -11,17 +11,18 @@ mod gateway;
 mod ledger;
 mod live;
 mod policy;
-mod price;
 mod record;
 mod report;
 mod source;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use futures_util::{StreamExt as _, stream};
+use stepwell_core::account::Price;
 use stepwell_core::agent::Agent;
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::ModelPort;
@@ -43,10 +44,9 @@ use driver::{Ended, Setting, play};
 use gateway::Otherwise;
 use live::Workshop;
 use record::Record;
-use report::{Report, print_table};
+use report::{Both, Report, print_table};
 use source::{read, sources};
 
-pub(crate) use price::Prices;
 pub(super) use source::request;
 
 /// How long one session may take when nothing is said.
@@ -68,6 +68,8 @@ struct Plan {
     time: Duration,
     stop: CancellationToken,
     paint: Paint,
+    /// By the model's name.
+    prices: BTreeMap<String, Price>,
 }
 
 /// Runs all that the arguments name.
@@ -94,11 +96,7 @@ pub(super) async fn run(context: &Context, args: &ReplayArgs, file: &Path) -> an
             Some(Some(report)) => {
                 if context.out.is_json {
                     spinner.hide();
-                    report.print_json(
-                        context.out,
-                        args.against.diff,
-                        args.against.price.as_ref(),
-                    )?;
+                    report.print_json(context.out, args.against.diff)?;
                 }
                 reports.push(report);
             }
@@ -121,7 +119,7 @@ fn conclude(
     let failed = reports.iter().filter(|it| it.is_failed()).count();
     let diverged = reports.iter().filter(|it| it.is_diverged() && !it.is_failed()).count();
     if !out.is_json && !reports.is_empty() {
-        print_table(out, reports, args.against.price.as_ref())?;
+        print_table(out, reports)?;
         if args.against.diff {
             reports.iter().try_for_each(|it| it.print_differences(out))?;
         }
@@ -175,6 +173,7 @@ impl Plan {
             time: args.timeout.unwrap_or(SESSION_TIME),
             stop: CancellationToken::new(),
             paint: context.out.paint_err,
+            prices: context.config.prices(),
         })
     }
 
@@ -198,15 +197,19 @@ impl Plan {
             record = read(source, client) => Arc::new(record?),
             () = self.stop.cancelled() => return Ok(None),
         };
+        let agent = self.agent(&record)?;
+        let price = |name: &str| self.prices.get(name).copied();
+        let prices =
+            Both { recorded: price(&record.agent.model.name), now: price(&agent.model.name) };
         let setting = Setting {
-            agent: self.agent(&record)?,
+            agent,
             model: self.model.clone(),
             otherwise: self.otherwise(&record)?,
             time: self.time,
         };
         let played = play(record.clone(), setting, &self.stop).await?;
         let is_interrupted = played.ended == Ended::Interrupted;
-        Ok((!is_interrupted).then(|| Report::of(&record, played)))
+        Ok((!is_interrupted).then(|| Report::of(&record, played, prices)))
     }
 
     /// The definition, with the tools of the recorded agent and the built-in ones to choose from: the

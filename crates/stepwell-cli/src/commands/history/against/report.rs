@@ -1,16 +1,17 @@
 //! What a run came to beside its record: a row of the table, a line of JSON.
 
 use serde::Serialize;
+use stepwell_core::account::{ModelAccount, Price};
 use stepwell_core::compare::{Difference, Outline, compare};
 use stepwell_core::event::{Outcome, Usage};
 
 use super::super::diff::{self, Line};
 use super::driver::{Ended, Played};
 use super::ledger::Counts;
-use super::price::{self, Prices};
 use super::record::Record;
 use crate::out::{Out, Tone};
 use crate::view::table::{Cell, Column, Fit, render};
+use crate::view::usage::money;
 use crate::view::visible::brief;
 use crate::view::when::number;
 
@@ -40,13 +41,15 @@ struct Sides {
     counts: Counts,
     differences: Vec<Difference>,
     is_redacted: bool,
+    /// In millionths; of a model without a price it is not known.
+    cost: Both<Option<u64>>,
     /// The agent, and not this command, brought it to its end.
     ended_by_itself: bool,
 }
 
 impl Report {
     /// Of one that took place.
-    pub(super) fn of(record: &Record, played: Played) -> Self {
+    pub(super) fn of(record: &Record, played: Played, prices: Both<Option<Price>>) -> Self {
         let Played { outline, counts, ended } = played;
         let ended_by_itself = ended == Ended::ByItself;
         let (outcome_now, reason, problem) = match ended {
@@ -60,6 +63,10 @@ impl Report {
             }
         };
         let differences = compare(&record.outline, &outline);
+        let cost = Both {
+            recorded: prices.recorded.map(|it| cost(&record.outline.usage, &it)),
+            now: prices.now.map(|it| cost(&outline.usage, &it)),
+        };
         let sides = Sides {
             recorded: record.outline.clone(),
             now: outline,
@@ -69,6 +76,7 @@ impl Report {
             differences,
             is_redacted: record.is_redacted,
             ended_by_itself,
+            cost,
         };
         Self { session_id: record.session_id.clone(), problem, sides: Some(sides) }
     }
@@ -97,13 +105,8 @@ impl Report {
     }
 
     /// One line of JSON.
-    pub(super) fn print_json(
-        &self,
-        out: Out,
-        with_differences: bool,
-        prices: Option<&Prices>,
-    ) -> anyhow::Result<()> {
-        out.json(&self.json(with_differences, prices))
+    pub(super) fn print_json(&self, out: Out, with_differences: bool) -> anyhow::Result<()> {
+        out.json(&self.json(with_differences))
     }
 
     /// Both sides and their differences, as `stepwell diff` shows them.
@@ -115,7 +118,7 @@ impl Report {
         diff::print(out, pair, &sides.differences, false)
     }
 
-    fn json(&self, with_differences: bool, prices: Option<&Prices>) -> Json<'_> {
+    fn json(&self, with_differences: bool) -> Json<'_> {
         let Some(sides) = &self.sides else {
             return Json {
                 session_id: &self.session_id,
@@ -124,7 +127,7 @@ impl Report {
                 error: self.problem.as_deref(),
                 steps: None,
                 tokens: None,
-                cost: None,
+                cost_micros: None,
                 tool_calls: None,
                 divergence: None,
                 redacted: false,
@@ -142,7 +145,7 @@ impl Report {
             error: self.problem.as_deref(),
             steps: Some(Both { recorded: recorded.steps.len(), now: now.steps.len() }),
             tokens: Some(Both { recorded: tokens(&recorded.usage), now: tokens(&now.usage) }),
-            cost: prices.map(|it| it.costs(sides)),
+            cost_micros: sides.is_priced().then_some(sides.cost),
             tool_calls: Some(sides.counts),
             divergence: sides.divergence().map(|it| Divergence {
                 step: it.step,
@@ -154,7 +157,7 @@ impl Report {
         }
     }
 
-    fn cells(&self, prices: Option<&Prices>) -> [Cell; 8] {
+    fn cells(&self) -> [Cell; 8] {
         let id = Cell::new(brief(&self.session_id), Tone::Strong);
         let problem = self.problem.as_deref().map(|it| Cell::new(brief(it), Tone::Bad));
         let Some(sides) = &self.sides else {
@@ -176,34 +179,29 @@ impl Report {
             Some(it) => Cell::new(in_words(it), Tone::Attention),
             None => Cell::new("none", Tone::Good),
         });
-        let cost = prices
-            .map(|it| it.costs(sides))
-            .map_or_else(String::new, |it| arrow(price::shown(it.recorded), price::shown(it.now)));
+        let shown = |cost: Option<u64>| cost.map_or_else(|| "?".to_owned(), money);
+        let cost = arrow(shown(sides.cost.recorded), shown(sides.cost.now));
         let calls = calls(sides.counts).into();
         [id, outcome, steps.into(), taken.into(), given.into(), cost.into(), calls, words]
     }
 }
 
 impl Sides {
+    fn is_priced(&self) -> bool {
+        self.cost.recorded.or(self.cost.now).is_some()
+    }
+
     fn divergence(&self) -> Option<&Difference> {
         self.differences.iter().find(|it| it.is_divergence())
     }
 }
 
-impl Prices {
-    /// Of both sides.
-    fn costs(&self, sides: &Sides) -> Both<f64> {
-        let (recorded, now) = (self.cost(&sides.recorded.usage), self.cost(&sides.now.usage));
-        Both { recorded, now }
-    }
+fn cost(usage: &Usage, price: &Price) -> u64 {
+    ModelAccount { usage: *usage, ..ModelAccount::default() }.cost(price)
 }
 
-/// The table of all runs, with what they cost if there are prices.
-pub(super) fn print_table(
-    out: Out,
-    reports: &[Report],
-    prices: Option<&Prices>,
-) -> anyhow::Result<()> {
+/// The table of all runs, with what they cost if a model of them has a price.
+pub(super) fn print_table(out: Out, reports: &[Report]) -> anyhow::Result<()> {
     let columns = [
         Column::new("SESSION", Fit::Whole),
         Column::new("OUTCOME", Fit::Whole),
@@ -214,8 +212,8 @@ pub(super) fn print_table(
         Column::new("TOOL CALLS", Fit::Drop(1)),
         Column::new("FIRST DIVERGENCE", Fit::CutEnd(WORDS_COLUMNS_MIN)),
     ];
-    let rows: Vec<_> = reports.iter().map(|it| it.cells(prices)).collect();
-    if prices.is_some() {
+    let rows: Vec<_> = reports.iter().map(Report::cells).collect();
+    if reports.iter().filter_map(|it| it.sides.as_ref()).any(Sides::is_priced) {
         return out.lines(&render(&columns, &rows, out.width, out.paint));
     }
     let rows: Vec<_> = rows.into_iter().map(without_cost).collect();
@@ -226,10 +224,11 @@ fn without_cost<T>([id, outcome, steps, taken, given, _, calls, words]: [T; 8]) 
     [id, outcome, steps, taken, given, calls, words]
 }
 
-#[derive(Serialize)]
-struct Both<T> {
-    recorded: T,
-    now: T,
+/// Then and now.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Both<T> {
+    pub(super) recorded: T,
+    pub(super) now: T,
 }
 
 #[derive(Serialize)]
@@ -260,7 +259,7 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<Both<Tokens>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<Both<f64>>,
+    cost_micros: Option<Both<Option<u64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Counts>,
     divergence: Option<Divergence<'a>>,
