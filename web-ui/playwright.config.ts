@@ -23,6 +23,9 @@ export default defineConfig({
   workers: 2,
   reporter: "list",
   forbidOnly: true,
+  // Patience only: a machine may have other things to do.
+  expect: { timeout: 20_000 },
+  timeout: 90_000,
   use: {
     browserName: "chromium",
     viewport: { width: 1280, height: 800 },

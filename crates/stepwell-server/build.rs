@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 type Failure = Box<dyn Error>;
 
@@ -27,7 +27,17 @@ const SOURCES: &[&str] = &[
 /// Oldest Node.js that the tools run on: major, minor.
 const NODE_MIN: (u32, u32) = (20, 19);
 
-fn main() -> Result<(), Failure> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
     let here = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let viewer = here.join("../../web-ui").canonicalize()?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);

@@ -117,6 +117,15 @@ async function scrubs(page: Page): Promise<Line[]> {
   ];
 }
 
+interface TraceEvent {
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  /** Microseconds. */
+  readonly dur?: number;
+  readonly args?: { readonly name?: string };
+}
+
 /** The longest task of the main thread while it scrolls, from chromium's own trace. */
 async function longestFrame(
   page: Page,
@@ -124,12 +133,12 @@ async function longestFrame(
   name: string,
   where: string,
 ): Promise<Measured> {
-  const events: Array<{ name: string; dur?: number; ph: string }> = [];
-  const take = (it: { value: unknown[] }) => events.push(...(it.value as typeof events));
+  const events: TraceEvent[] = [];
+  const take = (it: { value: unknown[] }) => events.push(...(it.value as TraceEvent[]));
   tracing.on("Tracing.dataCollected", take);
   await tracing.send("Tracing.start", {
     transferMode: "ReportEvents",
-    traceConfig: { includedCategories: ["devtools.timeline", "toplevel"] },
+    traceConfig: { includedCategories: ["disabled-by-default-devtools.timeline", "__metadata"] },
   });
   await page.locator(where).hover();
   for (let at = 0; at < SCROLL_STEPS; at += 1) {
@@ -140,7 +149,10 @@ async function longestFrame(
   await tracing.send("Tracing.end");
   await complete;
   tracing.off("Tracing.dataCollected", take);
-  const tasks = events.filter((it) => it.ph === "X" && it.name === "RunTask");
+  const mains = events.filter((it) => it.args?.name === "CrRendererMain");
+  const isMain = (it: TraceEvent) => mains.some(({ pid, tid }) => pid === it.pid && tid === it.tid);
+  const tasks = events.filter((it) => it.name === "RunTask" && isMain(it));
+  if (tasks.length === 0) throw new Error("the trace has no task of the page");
   const longest = tasks.reduce((most, it) => Math.max(most, it.dur ?? 0), 0);
   return { name: `longest task while the ${name} scrolls`, value: longest / 1_000, unit: "ms" };
 }

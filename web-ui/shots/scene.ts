@@ -41,10 +41,14 @@ def format(value):
 
 const SCRIPT = `
 [[step]]
-content = "I look at the test first."
+content = "I take the file that the test is about."
+tool_calls = [{ name = "write_file", arguments = { path = "dates.py", content = ${JSON.stringify(DATES)} } }]
+
+[[step]]
+content = "I look at it, and at what is beside it."
 tool_calls = [
-  { name = "write_file", arguments = { path = "dates.py", content = ${JSON.stringify(DATES)} } },
   { name = "read_file", arguments = { path = "dates.py" } },
+  { name = "list_files", arguments = {} },
 ]
 
 [[step]]
@@ -63,6 +67,10 @@ content = "The test passes now."
 when = "Push"
 content = "The branch is ready, I push it."
 tool_calls = [{ name = "shell", arguments = { command = "git push origin fix" } }]
+
+[[step]]
+when = "Push"
+content = "Then I leave it where it is."
 
 [[step]]
 when = "Release"

@@ -86,6 +86,8 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
 
 test("reading, failing, long, hostile, live", async ({ page, stage }) => {
   await stage.start(`
+chunk_delay_ms = 40
+
 [[step]]
 when = "Hostile"
 content = ${JSON.stringify(HOSTILE)}
@@ -97,7 +99,6 @@ fault = { kind = "status", status = 400, message = "this model takes no tools", 
 [[step]]
 when = "Slow"
 content = ${JSON.stringify("The month and the day are swapped in every service. ".repeat(60))}
-token_delay_ms = 40
 `);
   const agent = stage.file("agent.toml", `name = "coder"\ninstructions = "Work."\n`);
   const long = await longSession(stage, 100_000);

@@ -41,6 +41,7 @@ test("deny by keyboard only, with a reason that the model is told", async ({ pag
   await stage.start(PUSH);
   const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
   await page.goto(`${stage.url}/approvals`);
+  await expect(page.getByRole("list", { name: "Open approvals" }).getByRole("link")).toBeVisible();
   await page.keyboard.press("a");
   const card = page.getByRole("article");
   await expect(card).toBeVisible();
@@ -108,6 +109,57 @@ test("somebody else was faster", async ({ page, stage }) => {
   await expect(card.getByRole("status").last()).toContainText("Denied by grace");
   await expect(card.getByRole("alert")).toContainText("came too late");
   await expect(card.getByRole("button", { name: /^Run/ })).toHaveCount(0);
+});
+
+test("allowed for the session, the tool is not asked about again", async ({ page, stage }) => {
+  await stage.start(`
+[[step]]
+repeat = 2
+tool_calls = [{ name = "shell", arguments = { command = "echo {{step}}" } }]
+
+[[step]]
+step = 3
+content = "Done."
+`);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push twice.");
+  await page.goto(`${stage.url}/approvals`);
+  await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
+  const card = page.getByRole("article");
+  await card.getByLabel("Your name in the history").fill("ada");
+  await card.getByRole("button", { name: "Allow shell for this session" }).click();
+  await expect(card.getByRole("status").last()).toContainText("later calls of this tool");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await expect(page.getByRole("heading", { name: "Nothing waits for you" })).toBeVisible();
+});
+
+test("what became of a call that nobody knows of is asked and answered", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(`
+[[step]]
+tool_calls = [{ name = "shell", arguments = { command = "sleep 600" } }]
+
+[[step]]
+content = "Done."
+`);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push and crash.");
+  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  await stage.cli("approve", id, "--yes", "--by", "grace");
+  await expect.poll(() => stage.cli("events", id)).toContain("tool_dispatched");
+  await stage.killServer();
+  await stage.startServer();
+  await page.goto(`${stage.url}/approvals`);
+  await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
+  const card = page.getByRole("article");
+  await expect(card.getByRole("heading")).toContainText("its outcome is unknown");
+  await card.getByLabel("Your name in the history").fill("ada");
+  await card.getByRole("button", { name: "It happened…" }).click();
+  await card.getByLabel(/What it gave back/).fill("pushed, as the remote shows");
+  await card.getByRole("button", { name: "Record that it happened" }).click();
+  await expect(card.getByRole("status").last()).toContainText("Answered by ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  expect(await stage.cli("events", id)).toContain("pushed, as the remote shows");
 });
 
 test("an edit is shown as a diff, and hidden characters are named", async ({ page, stage }) => {

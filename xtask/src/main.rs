@@ -12,6 +12,7 @@ mod session;
 mod steps;
 mod test;
 mod tidy;
+mod vllm_test;
 mod web_tests;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ usage: cargo xtask <command>
   bench [--json] [NAME...]                 the measured workload (release build)
   session FILE [--events N] [--seed N]     a long session as an exported file
   fuzz [--seconds N] [--seed N]            random input for what reads models' answers
+  vllm-test --serve COMMAND                the client against a real vLLM (docs/vllm.md)
   ci                                       check, test and fuzz, with the time of each step
   help                                     this text
 
@@ -70,6 +72,7 @@ fn dispatch(arguments: &[String]) -> Result<Verdict> {
         "bench" => bench::run(rest),
         "session" => session::run(rest),
         "fuzz" => fuzz::run(rest),
+        "vllm-test" => vllm_test::run(rest),
         "check" => no_arguments(command, rest).map(|()| run_check()),
         "tidy" => no_arguments(command, rest).and_then(|()| tidy::run().map(Verdict::from)),
         "ci" => no_arguments(command, rest).and_then(|()| run_ci()),

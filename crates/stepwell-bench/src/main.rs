@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the engine beside the physical limit, measured in the same run.
 
+mod client;
 mod inproc;
 mod memory;
 mod process;
@@ -102,5 +103,6 @@ const MEASURES: &[(&str, Run)] = &[
     ("fold", inproc::fold),
     ("spans", spans::windows),
     ("travel", travel::travel),
+    ("client", client::against_bare_reader),
     ("wire", wire::steps),
 ];

@@ -95,11 +95,13 @@ impl From<PriceSection> for Price {
 
 /// Money in millionths.
 fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let amount = f64::deserialize(deserializer)?;
-    if !(0.0..=PRICE_MAX).contains(&amount) {
-        return Err(de::Error::custom(format!("a price is 0 to {PRICE_MAX}")));
-    }
-    Ok((amount * 1e6).round() as u64)
+    price_micros(f64::deserialize(deserializer)?)
+        .ok_or_else(|| de::Error::custom(format!("a price is 0 to {PRICE_MAX}")))
+}
+
+/// A price in millionths; `None` for what is none.
+pub(crate) fn price_micros(amount: f64) -> Option<u64> {
+    (0.0..=PRICE_MAX).contains(&amount).then(|| (amount * 1e6).round() as u64)
 }
 
 fn maybe_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -14,6 +14,8 @@ mod connect;
 mod deadlines;
 pub mod endpoints;
 mod failure;
+pub mod key;
+pub mod probe;
 pub mod retry_after;
 pub mod sse;
 mod target;

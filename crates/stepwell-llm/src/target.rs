@@ -11,6 +11,8 @@ use stepwell_core::agent::ModelSpec;
 use stepwell_core::event::ModelErrorKind;
 use stepwell_ports::ModelFailure;
 
+use crate::key;
+
 /// Bytes of a failure's message, at most: it is stored with every failed attempt.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
@@ -55,16 +57,9 @@ impl Target {
             key: None,
         };
         if let Some(name) = &target.key_env {
-            // A key read from a file often brings its line end along.
-            let key = variable(name).map(|key| key.trim().to_owned());
-            let Some(key) = key.filter(|key| !key.is_empty()) else {
-                let message = format!(
-                    "the environment variable {name}, which must hold the key of the model \
-                     server, is not set where Stepwell runs: set it and start again"
-                );
-                return Err(target.failure(ModelErrorKind::Unauthorized, message));
-            };
-            target.key = Some(key);
+            let key = key::find(name, variable);
+            target.key =
+                Some(key.map_err(|problem| target.failure(ModelErrorKind::Unauthorized, problem))?);
         }
         Ok(target)
     }

@@ -113,7 +113,10 @@ pub(crate) struct WireUsage {
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Option<f64>,
-    /// What was put into the cache, as `OpenRouter` names it.
+    /// What was put into the cache, as vLLM names it.
+    #[serde(default)]
+    created_cache_tokens: Option<f64>,
+    /// The same, as `OpenRouter` names it.
     #[serde(default)]
     cache_write_tokens: Option<f64>,
     /// The same, as `LiteLLM` names it.
@@ -136,9 +139,9 @@ impl WireUsage {
             prompt_tokens: count(self.prompt_tokens),
             cached_tokens: count(cached),
             completion_tokens: count(self.completion_tokens),
-            created_tokens: count(
-                details.and_then(|it| it.cache_write_tokens.or(it.cache_creation_tokens)),
-            ),
+            created_tokens: count(details.and_then(|it| {
+                it.created_cache_tokens.or(it.cache_write_tokens).or(it.cache_creation_tokens)
+            })),
             reasoning_tokens: count(
                 self.completion_tokens_details.as_ref().and_then(|it| it.reasoning_tokens),
             ),

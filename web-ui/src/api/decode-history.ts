@@ -36,6 +36,8 @@ export interface State {
   };
   readonly agentJson: string;
   readonly messagesTotal: number;
+  /** The last messages of the request. */
+  readonly tail: readonly Message[];
   readonly promptBytes: number;
   readonly headSeq: number;
 }
@@ -63,6 +65,7 @@ export function state(it: GetStateResponse): State {
     },
     agentJson: it.agentJson,
     messagesTotal: Number(it.messagesTotal),
+    tail: messages(it),
     promptBytes: Number(it.promptBytes),
     headSeq: Number(it.headSeq),
   };

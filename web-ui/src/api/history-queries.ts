@@ -35,12 +35,13 @@ export function useFeed(sessionId: string): FeedView {
   return useSyncExternalStore(feed.subscribe, feed.view);
 }
 
-/** The session right after an event; `at` is the head for now. */
+/** The session right after an event, and the newest messages; `at` is the head for now. */
 export function useMomentState(sessionId: string, at: number, isNow: boolean, isWanted: boolean) {
   return useQuery({
     queryKey: ["state", sessionId, at],
     queryFn: async ({ signal }) => {
-      const request = { sessionId, atSeq: BigInt(isNow ? 0 : at) };
+      const window = { messagesFrom: BigInt(-MESSAGES_PAGE), messagesLimit: MESSAGES_PAGE };
+      const request = { sessionId, atSeq: BigInt(isNow ? 0 : at), ...window };
       return decode.state(await historyClient.getState(request, within(signal)));
     },
     placeholderData: keepPreviousData,

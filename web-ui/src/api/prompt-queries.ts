@@ -49,3 +49,25 @@ async function requestOf(
   const asked = events.findLast((it) => it.type === "model_requested");
   return asked === undefined ? null : Number(asked.seq);
 }
+
+/** The exact bytes of the request of a step, from their beginning. */
+export function useExactPrompt(sessionId: string, step: number, bytesMax: number) {
+  return useQuery({
+    queryKey: ["exact", sessionId, step, bytesMax],
+    queryFn: async ({ signal }) => {
+      const decoder = new TextDecoder();
+      let [text, bytes, isRecorded, isAll] = ["", 0, false, true];
+      for await (const piece of historyClient.getPrompt({ sessionId, step }, { signal })) {
+        if (piece.recordedDigest !== "") isRecorded = piece.digest === piece.recordedDigest;
+        text += decoder.decode(piece.data, { stream: true });
+        bytes += piece.data.length;
+        isAll = bytes < bytesMax;
+        if (!isAll) break;
+      }
+      return { text, isRecorded, isAll };
+    },
+    enabled: bytesMax > 0,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { diffSize, folded, lineDiff } from "./diff.ts";
+import { diffSize, firstLines, folded, lineDiff } from "./diff.ts";
 
 const MARKS = { same: " ", added: "+", removed: "-" };
 
@@ -27,4 +27,22 @@ test("two long texts without a common line are not compared for ever", () => {
   const text = (word: string) =>
     Array.from({ length: 5_000 }, (_, at) => `${word}${at}\n`).join("");
   expect(diffSize(lineDiff(text("a"), text("b")))).toEqual({ added: 5_000, removed: 5_000 });
+});
+
+test.each([
+  [0, [], 3],
+  [1, [1], 2],
+  [2, [2], 1],
+  [3, [2, 9, 1], 0],
+  [9, [2, 9, 1], 0],
+])("of a long diff the first %i lines", (linesMax, sizes, hidden) => {
+  const line = { kind: "added", text: "x" } as const;
+  const whole = [
+    { type: "lines", lines: [line, line] },
+    { type: "gap", count: 9 },
+    { type: "lines", lines: [line] },
+  ] as const;
+  const first = firstLines(whole, linesMax);
+  expect(first.blocks.map((it) => (it.type === "gap" ? it.count : it.lines.length))).toEqual(sizes);
+  expect(first.hidden).toBe(hidden);
 });

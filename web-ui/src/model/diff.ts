@@ -7,8 +7,11 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** Changed lines above which two texts are not compared but shown as removed and added. */
-const CHANGES_MAX = 4_000;
+/**
+ * Changed lines above which two texts are not compared but shown as removed and added: the work grows
+ * with their square.
+ */
+const CHANGES_MAX = 1_000;
 /** Lines around a change that are kept. */
 const CONTEXT = 3;
 /** Fewer equal lines are shown: a word about them takes as much room. */
@@ -52,6 +55,26 @@ export function folded(lines: readonly DiffLine[]): DiffBlock[] {
     from = to;
   }
   return blocks;
+}
+
+/** The first blocks, with at most so many lines; and how many lines are behind them. */
+export function firstLines(
+  blocks: readonly DiffBlock[],
+  linesMax: number,
+): { readonly blocks: readonly DiffBlock[]; readonly hidden: number } {
+  const shown: DiffBlock[] = [];
+  let [room, hidden] = [linesMax, 0];
+  for (const block of blocks) {
+    if (block.type === "gap") {
+      if (room > 0) shown.push(block);
+      continue;
+    }
+    const lines = block.lines.slice(0, room);
+    if (lines.length > 0) shown.push({ type: "lines", lines });
+    room -= lines.length;
+    hidden += block.lines.length - lines.length;
+  }
+  return { blocks: shown, hidden };
 }
 
 /** How many lines came and went. */

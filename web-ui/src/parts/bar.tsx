@@ -89,6 +89,7 @@ function ThemeButton() {
   return (
     <Button
       kind="quiet"
+      className="bar-keys"
       title={label}
       aria-label={label}
       icon={<Icon size={16} aria-hidden />}

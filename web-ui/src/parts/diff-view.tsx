@@ -1,6 +1,7 @@
-import { useMemo } from "react";
-import { diffSize, folded, lineDiff } from "../model/diff.ts";
+import { useMemo, useState } from "react";
+import { diffSize, firstLines, folded, lineDiff } from "../model/diff.ts";
 import { exactly } from "../model/visible.ts";
+import { Button } from "./button.tsx";
 import "./diff-view.css";
 
 interface Props {
@@ -11,12 +12,18 @@ interface Props {
 
 const MARKS = { same: " ", added: "+", removed: "−" } as const;
 
+/** Lines that are shown at first, and how many times as many with each "more". */
+const LINES_MAX = 1_000;
+const GROWTH = 8;
+
 /** What changes from one text to another: marked by a sign and by colour. */
 export function DiffView({ before, after, label }: Props) {
-  const [blocks, size] = useMemo(() => {
+  const [linesMax, setLinesMax] = useState(LINES_MAX);
+  const [all, size] = useMemo(() => {
     const lines = lineDiff(before, after);
     return [folded(lines), diffSize(lines)] as const;
   }, [before, after]);
+  const { blocks, hidden } = useMemo(() => firstLines(all, linesMax), [all, linesMax]);
   return (
     <figure className="diff" aria-label={label}>
       <figcaption className="diff-head">
@@ -43,6 +50,11 @@ export function DiffView({ before, after, label }: Props) {
           ),
         )}
       </pre>
+      {hidden > 0 && (
+        <Button kind="quiet" onClick={() => setLinesMax(linesMax * GROWTH)}>
+          {hidden} more lines are not shown yet: show more
+        </Button>
+      )}
     </figure>
   );
 }

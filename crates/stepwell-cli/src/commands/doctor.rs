@@ -12,7 +12,9 @@ use std::time::Duration;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 use serde::{Deserialize, Serialize};
+use stepwell_llm::probe::{Capability, Support, probe};
 use stepwell_proto::v1::ListWorkersRequest;
+use stepwell_runtime::system::random_bytes;
 use stepwell_store_sqlite::{OpenError, SqliteStore};
 use tokio::net::TcpListener;
 
@@ -97,7 +99,13 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
             "start one when everything else is well",
         ))?,
     }
-    show(model(&settings).await)?;
+    let (finding, listed) = model(&settings).await;
+    show(finding)?;
+    if let (Some(url), Some(model)) = (&args.model, settings.model.clone().or(listed)) {
+        for finding in capabilities(url, &model, settings.api_key_env.as_deref()).await {
+            show(finding)?;
+        }
+    }
     Ok(if worst == Health::Fail { Exit::Error } else { Exit::Ok })
 }
 
@@ -255,27 +263,51 @@ async fn server(client: &Client) -> Vec<Finding> {
     vec![answered, connected]
 }
 
-async fn model(settings: &DoctorSettings) -> Finding {
+/// What the server of `--model` truly supports. Only when it was named, because it asks the model.
+async fn capabilities(url: &str, model: &str, key_env: Option<&str>) -> Vec<Finding> {
+    let nonce = u128::from_le_bytes(random_bytes());
+    match probe(url, model, key_env, nonce).await {
+        Ok(found) => found.into_iter().map(capability).collect(),
+        Err(failure) => {
+            vec![Finding::fail("supports", failure.message, "start it, or check the URL")]
+        }
+    }
+}
+
+fn capability(found: Capability) -> Finding {
+    let Capability { name, support, detail } = found;
+    match support {
+        Support::Yes => Finding::ok("supports", format!("{name}: {detail}")),
+        Support::No => Finding::warn("supports", format!("no {name}"), detail),
+        Support::Unknown => Finding::warn("supports", format!("{name}: not found out"), detail),
+    }
+}
+
+/// Whether the model server answers, and the name of its first model.
+async fn model(settings: &DoctorSettings) -> (Finding, Option<String>) {
     let Some(url) = &settings.model_url else {
-        return Finding::warn(
+        let finding = Finding::warn(
             "model",
             "no model server is configured",
             "each agent must name one, or: stepwell serve --model-url URL",
         );
+        return (finding, None);
     };
     let key = match &settings.api_key_env {
         None => None,
-        Some(name) => match std::env::var(name) {
-            Ok(key) if !key.is_empty() => Some(key),
-            _ => {
-                let message = format!("the key for {url} is missing: {name} is not set");
-                return Finding::fail("model", message, format!("export {name}=…"));
+        Some(name) => match stepwell_llm::key::find(name, |name| std::env::var(name).ok()) {
+            Ok(key) => Some(key),
+            Err(problem) => {
+                let message = format!("the key for {url} is missing: {problem}");
+                return (Finding::fail("model", message, format!("export {name}=…")), None);
             }
         },
     };
     match list_models(url, key.as_deref()).await {
-        Ok(models) => models_found(url, &models, settings.model.as_deref()),
-        Err((message, next)) => Finding::fail("model", message, next),
+        Ok(models) => {
+            (models_found(url, &models, settings.model.as_deref()), models.first().cloned())
+        }
+        Err((message, next)) => (Finding::fail("model", message, next), None),
     }
 }
 

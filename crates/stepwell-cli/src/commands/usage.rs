@@ -11,7 +11,9 @@ use super::{Context, expected, get_session};
 use crate::args::UsageArgs;
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::view::usage::{self as view, Step, Sums, cost, reading, steps_table, sums_table};
+use crate::view::usage::{
+    self as view, Step, Sums, cost, find_lost, reading, steps_table, sums_table,
+};
 
 /// `usage`.
 pub(super) async fn run(context: &Context, args: UsageArgs) -> anyhow::Result<Exit> {
@@ -31,6 +33,7 @@ async fn one(context: &Context, client: &Client, id: &str) -> anyhow::Result<Exi
     while let Some(page) = pages.next().await? {
         steps.extend(page.iter().filter_map(Step::of));
     }
+    find_lost(&mut steps);
     let out = context.out;
     if out.is_json {
         out.json(&Whole { steps, account: view::Account::from(&account) })?;

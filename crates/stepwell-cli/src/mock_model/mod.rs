@@ -9,6 +9,8 @@
 //! A script ([`Script`]):
 //! ```toml
 //! model = "mock"               # name in /v1/models; may be left out
+//! cache_tokens = 100000        # a prefix cache of that size, shared by all sessions; without it, all
+//!                              #   that a session sent before is cached
 //! chunk_bytes = 24             # defaults of all steps: bytes of text in one event, 0 for all in one,
 //! delay_ms = 0                 #   wait before the first byte,
 //! chunk_delay_ms = 0           #   wait before each later event
@@ -44,6 +46,9 @@
 //!
 //! Invariant: the same request gets the same bytes, but for faults that are counted.
 
+#[cfg(test)]
+mod affinity;
+mod cache;
 mod faults;
 mod play;
 mod reply;
@@ -52,7 +57,7 @@ mod script;
 mod source;
 mod template;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -66,6 +71,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use self::cache::PrefixCache;
 use self::faults::{FaultCounts, FaultKind};
 use self::reply::{Reply, Said};
 use self::request::ChatRequest;
@@ -83,6 +89,8 @@ const CONTEXT_TOKENS: u32 = 131_072;
 struct Stage {
     script: Script,
     counts: FaultCounts,
+    /// `None`: the cache holds all that the session sent before.
+    cache: Option<Mutex<PrefixCache>>,
     shutdown: CancellationToken,
 }
 
@@ -95,8 +103,9 @@ pub(crate) async fn serve(
     script: Script,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let stage =
-        Arc::new(Stage { script, counts: FaultCounts::default(), shutdown: shutdown.clone() });
+    let cache = script.cache_tokens.map(|tokens| Mutex::new(reply::cache_of(tokens)));
+    let counts = FaultCounts::default();
+    let stage = Arc::new(Stage { script, counts, cache, shutdown: shutdown.clone() });
     let router = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
@@ -143,7 +152,11 @@ async fn chat(State(stage): State<Arc<Stage>>, body: Bytes) -> Response {
         let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return refuse(status, message, retry_after.as_deref());
     }
-    let said = Said::new(step, &names, &request, &stage.script.model);
+    let cached_blocks = stage.cache.as_ref().map(|cache| {
+        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.read(&body)
+    });
+    let said = Said::new(step, &names, &request, (&stage.script.model, cached_blocks));
     let reply =
         if request.stream { Reply::streamed(&said, fault) } else { Reply::whole(&said, fault) };
     play::play(reply, step.pace, fault, stage.shutdown.clone()).await

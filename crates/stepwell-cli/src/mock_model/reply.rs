@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::cache::PrefixCache;
 use super::faults::FaultKind;
 use super::request::ChatRequest;
 use super::script::Step;
@@ -52,7 +53,7 @@ impl Said {
         step: &Step,
         names: &Names<'_>,
         request: &ChatRequest<'_>,
-        model: &str,
+        (model, cached_blocks): (&str, Option<usize>),
     ) -> Self {
         let calls = step.tool_calls.iter().enumerate().map(|(at, call)| Call {
             id: match &call.id {
@@ -71,7 +72,10 @@ impl Said {
             + reasoning.len()
             + calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
         let prompt = step.usage.prompt.unwrap_or_else(|| tokens(request.bytes));
-        let cached = tokens(request.bytes_before) / BLOCK_TOKENS * BLOCK_TOKENS;
+        let cached = match cached_blocks {
+            Some(blocks) => blocks as u64 * BLOCK_TOKENS,
+            None => tokens(request.bytes_before) / BLOCK_TOKENS * BLOCK_TOKENS,
+        };
         Self {
             id: format!("chatcmpl-{}-{}", names.session, names.step),
             model: request.model.clone().unwrap_or_else(|| model.to_owned()),
@@ -98,6 +102,12 @@ impl Said {
             "prompt_tokens_details": {"cached_tokens": cached},
         })
     }
+}
+
+/// A cache with room for this many tokens.
+pub(super) fn cache_of(tokens: u64) -> PrefixCache {
+    let blocks = usize::try_from(tokens / BLOCK_TOKENS).unwrap_or(usize::MAX);
+    PrefixCache::new(BLOCK_TOKENS as usize * TOKEN_BYTES, blocks)
 }
 
 fn tokens(bytes: usize) -> u64 {

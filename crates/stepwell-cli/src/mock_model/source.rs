@@ -26,6 +26,8 @@ struct RawScript {
     #[serde(default)]
     model: Option<String>,
     #[serde(default)]
+    cache_tokens: Option<u64>,
+    #[serde(default)]
     chunk_bytes: Option<usize>,
     #[serde(default)]
     delay_ms: Option<u64>,
@@ -228,7 +230,8 @@ fn build(raw: RawScript) -> Result<Script, Wrong> {
     }
     // The story for all tasks is for those that no other story is for.
     stories.sort_by_key(|story| story.when.is_none());
-    Ok(Script { model: raw.model.unwrap_or_else(|| "mock".into()), stories })
+    let model = raw.model.unwrap_or_else(|| "mock".into());
+    Ok(Script { model, cache_tokens: raw.cache_tokens, stories })
 }
 
 fn build_step(raw: RawStep, span: Range<usize>, story: &Story, pace: Pace) -> Result<Step, Wrong> {

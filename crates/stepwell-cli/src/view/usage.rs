@@ -20,6 +20,8 @@ pub(crate) struct Step {
     reasoning_tokens: u64,
     first_token_ms: u64,
     duration_ms: u64,
+    /// Tokens that some server had read or written before and that were read again.
+    lost_tokens: u64,
     endpoint: String,
 }
 
@@ -41,8 +43,24 @@ impl Step {
             reasoning_tokens: number("/usage/reasoning_tokens"),
             first_token_ms: number("/first_token_ms"),
             duration_ms: number("/duration_ms"),
+            lost_tokens: 0,
             endpoint: endpoint.unwrap_or_default().to_owned(),
         })
+    }
+}
+
+/// Finds out what each step read again. `steps` are those of one session, in order.
+pub(crate) fn find_lost(steps: &mut [Step]) {
+    let mut known = 0;
+    for step in steps {
+        if step.prompt_tokens == 0 {
+            // The server does not count.
+            continue;
+        }
+        // A shorter prompt is another one: a fork with another definition, or another model.
+        step.lost_tokens = known.min(step.prompt_tokens).saturating_sub(step.cached_tokens);
+        let said = step.completion_tokens.saturating_sub(step.reasoning_tokens);
+        known = step.prompt_tokens.saturating_add(said);
     }
 }
 
@@ -158,6 +176,7 @@ pub(crate) fn steps_table(steps: &[Step], width: Option<usize>, paint: Paint) ->
         Column::right("PROMPT", Fit::Whole),
         Column::right("CACHED", Fit::Whole),
         Column::right("READ", Fit::Whole),
+        Column::right("AGAIN", Fit::Whole),
         Column::right("OUT", Fit::Whole),
         Column::right("REASONING", Fit::Drop(3)),
         Column::right("FIRST", Fit::Whole),
@@ -168,7 +187,7 @@ pub(crate) fn steps_table(steps: &[Step], width: Option<usize>, paint: Paint) ->
     render(&columns, &rows, width, paint)
 }
 
-fn steps_row(it: &Step) -> [Cell; 10] {
+fn steps_row(it: &Step) -> [Cell; 11] {
     let decode_ms = it.duration_ms.saturating_sub(it.first_token_ms);
     [
         it.step.to_string().into(),
@@ -176,6 +195,7 @@ fn steps_row(it: &Step) -> [Cell; 10] {
         when::number(it.prompt_tokens).into(),
         when::number(it.cached_tokens).into(),
         when::number(it.prompt_tokens.saturating_sub(it.cached_tokens)).into(),
+        when::number(it.lost_tokens).into(),
         when::number(it.completion_tokens).into(),
         when::number(it.reasoning_tokens).into(),
         when::duration(it.first_token_ms).into(),
@@ -284,9 +304,32 @@ mod tests {
         let step = Step::of(&event).unwrap();
         let lines = steps_table(&[step], None, Paint::NONE);
         let words: Vec<_> = lines[1].split_whitespace().collect();
-        let expected = "3 small 900 800 100 41 0 200 ms 20 ms http://h/v1/chat/completions";
+        let expected = "3 small 900 800 100 0 41 0 200 ms 20 ms http://h/v1/chat/completions";
         assert_eq!(words.join(" "), expected);
         assert_eq!(Step::of(&v1::Event { r#type: "x".into(), ..event }), None);
+    }
+
+    #[test]
+    fn what_was_read_again_is_what_a_server_had() {
+        let step = |prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens| Step {
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            reasoning_tokens,
+            ..Step::default()
+        };
+        let mut steps = [
+            step(1_000, 0, 50, 0),
+            // All in the cache but the end of a block.
+            step(1_450, 1_040, 90, 60),
+            // Another replica, which had nothing.
+            step(1_900, 0, 10, 0),
+            step(0, 0, 0, 0),
+            step(2_000, 1_910, 10, 0),
+            step(500, 0, 10, 0),
+        ];
+        find_lost(&mut steps);
+        assert_eq!(steps.map(|it| it.lost_tokens), [0, 10, 1_480, 0, 0, 500]);
     }
 
     #[test]

@@ -104,15 +104,24 @@ impl Builder {
     pub(super) fn replied(&mut self, event: &Event, it: &ModelReplied) {
         let attempt = self.model_attempt(event, it.step, it.attempt);
         let model = self.model_call(event, it.step);
+        let mut what = tokens(&it.usage);
+        if let Some(problem) = &it.answer_problem {
+            what = format!("{what}; {}", one_line(problem));
+        }
         for span in [attempt, model] {
-            self.note(span, event.seq, &tokens(&it.usage));
+            self.note(span, event.seq, &what);
         }
         self.close(event, Key::ModelAttempt(it.step, it.attempt), SpanStatus::Ok);
         self.close(event, Key::Model(it.step), SpanStatus::Ok);
         for call in &it.tool_calls {
             let span = self.call(event, call.call_id);
             self.name(span, &call.name);
-            self.note(span, event.seq, &one_line(call.arguments.preview()));
+            let mut what = one_line(call.arguments.preview());
+            if let Some(repaired) = &call.repaired {
+                let repairs: Vec<&str> = repaired.repairs.iter().map(|it| it.as_str()).collect();
+                what = format!("{what} (repaired: {})", repairs.join(", "));
+            }
+            self.note(span, event.seq, &what);
         }
         if it.tool_calls.is_empty() {
             self.close(event, Key::Step(it.step), SpanStatus::Ok);

@@ -19,8 +19,9 @@ use stepwell_core::event::{
     TimerStarted, ToolCall, ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused,
     ToolScheduled, Usage,
 };
+use stepwell_core::output::{AnswerForm, OutputPolicy, RelaxedSchema, ToolChoice, WhenIgnored};
 use stepwell_core::text::BlobRef;
-use stepwell_core::{ApprovalId, JsonText, Seq, SessionId, Text, TimestampMs};
+use stepwell_core::{Agent, ApprovalId, JsonText, Seq, SessionId, Text, TimestampMs};
 
 use crate::world::{agent, failure, id, reply, session_created, wants};
 
@@ -46,11 +47,13 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
     let mut bare = agent();
     bare.tools.clear();
     bare.approval_rules.clear();
+    let bound = Agent { output: output(), ..bare.clone() };
     let finished =
         |outcome, limit, reason: &str| SessionFinished { outcome, reason: reason.into(), limit };
     vec![
         ("bare", session_created(bare).into()),
         ("full", full.into()),
+        ("output", session_created(bound).into()),
         (
             "bare",
             MessageReceived { content: Text::from("hi"), answers: None, client_key: None }.into(),
@@ -123,6 +126,20 @@ fn full_fork() -> OverrideApplied {
     }
 }
 
+fn output() -> OutputPolicy {
+    let json = |text| JsonText::parse(text).unwrap();
+    let relaxed =
+        RelaxedSchema { schema: json(r#"{"type":"array"}"#), dropped: vec!["/uniqueItems".into()] };
+    let schema = json(r#"{"type":"array","uniqueItems":true}"#);
+    OutputPolicy {
+        strict_tools: true,
+        relaxed: [("find".to_string(), relaxed.clone())].into(),
+        tool_choice: ToolChoice::Tool("find".into()),
+        answer: Some(AnswerForm::Schema { schema, relaxed: Some(relaxed) }),
+        when_ignored: WhenIgnored::Fail,
+    }
+}
+
 fn model_samples() -> Vec<(&'static str, EventBody)> {
     let call = |index: u32, wire_id: &str, call: ToolCall| ToolCall {
         call_id: id(2, index),
@@ -169,6 +186,11 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         ("bare", requested.into()),
         ("bare", reply(1, 1, "", Vec::new()).into()),
         ("full", full.into()),
+        (
+            "answer",
+            ModelReplied { answer_problem: Some("no JSON".into()), ..finish(FinishReason::Stop) }
+                .into(),
+        ),
         ("length", finish(FinishReason::Length).into()),
         ("filter", finish(FinishReason::ContentFilter).into()),
     ];

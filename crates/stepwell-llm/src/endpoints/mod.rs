@@ -11,6 +11,8 @@ pub mod health;
 pub mod load;
 mod poll;
 
+pub(crate) use poll::beside;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

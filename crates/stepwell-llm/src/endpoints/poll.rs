@@ -113,7 +113,7 @@ async fn requests(client: &Client, url: Url) -> Option<u64> {
 }
 
 /// A path at the root of the server: vLLM serves these beside `/v1`, not in it.
-fn beside(completions: &Url, name: &str) -> Url {
+pub(crate) fn beside(completions: &Url, name: &str) -> Url {
     let mut url = completions.clone();
     let path = completions.path();
     let root = path.strip_suffix("/chat/completions").unwrap_or(path);

@@ -12,6 +12,8 @@ mod client;
 #[cfg(test)]
 mod dialects;
 #[cfg(test)]
+mod dialects_of_servers;
+#[cfg(test)]
 mod peer;
 mod replicas;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Model calls and tool calls: started, stopped, and brought to their end whatever they do.
 
 use stepwell_core::event::{EventBody, EventKind, ModelErrorKind};
+use stepwell_core::output::AnswerForm;
 use stepwell_core::{CallId, Status};
 use stepwell_sim::agents::{LOOK, NOTE, agent};
 use stepwell_sim::fleet::{CallFault, CallPlan};
@@ -283,4 +284,54 @@ async fn a_session_that_waits_for_its_turn_can_be_cancelled() {
     for session_id in sessions {
         assert_eq!(world.status(session_id).await, Status::Cancelled);
     }
+}
+
+/// A code fence and a comma too many: the call runs, and the log keeps what the model wrote.
+#[tokio::test(start_paused = true)]
+async fn arguments_whose_meaning_is_certain_are_repaired_and_recorded() {
+    const RAW: &str = "```json\n{\"n\": 7,}\n```";
+    let world = World::new(5);
+    world.model.play(steps(vec![call(&[(LOOK, RAW)])]));
+    let node = world.start("n1");
+    let session_id = node.create(&agent()).await.unwrap();
+    world.pass_ms(60_000).await;
+    assert_eq!(world.status(session_id).await, Status::Completed);
+    let log = world.log(session_id).await;
+    let replied = log.iter().find_map(|event| match &event.body {
+        EventBody::ModelReplied(reply) => reply.tool_calls.first(),
+        _ => None,
+    });
+    let replied = replied.expect("a call");
+    assert_eq!(replied.arguments.preview(), "{\"n\": 7}");
+    let repaired = replied.repaired.as_ref().expect("it was repaired");
+    assert_eq!(repaired.raw.preview(), RAW);
+    assert_eq!(count(&world, session_id, EventKind::ToolFinished).await, 1, "it ran");
+}
+
+/// The answer must be one of two words; the model finds it at its second try.
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_its_form_is_asked_for_again() {
+    let world = World::new(6);
+    world.model.play(steps(vec![say("Yes, of course."), say("yes")]));
+    let node = world.start("n1");
+    let mut agent = agent();
+    agent.output.answer = Some(AnswerForm::Choice(vec!["yes".into(), "no".into()]));
+    let session_id = node.create(&agent).await.unwrap();
+    world.pass_ms(60_000).await;
+    assert_eq!(world.status(session_id).await, Status::Completed);
+    assert_eq!(
+        kinds(&world, session_id).await[1..],
+        [
+            "model_requested",
+            "model_replied",
+            "model_requested",
+            "model_replied",
+            "session_finished"
+        ]
+    );
+    let second = &world.model.asks_of(session_id)[1].body;
+    assert!(second.contains("exactly one of these, and nothing else: yes | no"), "{second}");
+    assert!(
+        second.ends_with(r#"],"tool_choice":"none","structured_outputs":{"choice":["yes","no"]}}"#)
+    );
 }

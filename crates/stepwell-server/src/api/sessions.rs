@@ -285,7 +285,8 @@ impl Sessions {
             ownership: ownership.as_str().to_owned(),
             ..v1::GetSessionResponse::default()
         };
-        match api.engine.state(session_id).await {
+        // Asked for every few seconds by whoever looks at it, so it may not cost the whole history.
+        match api.engine.outline_at(session_id, info.row.head_seq).await {
             Ok(state) => {
                 let tools = api.engine.tools();
                 let blocked =

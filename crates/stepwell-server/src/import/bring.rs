@@ -28,14 +28,14 @@ pub(super) async fn run(
     let store = &**api.engine.store();
     let session_id = reader.header().session_id;
     let import = store.import_begin(session_id).await.map_err(|error| failed(&error))?;
-    let mut reason = format!("imported from {name}");
+    let mut reason = format!("imported from {name}, not to run by itself");
     if reader.header().redacted {
         reason
             .push_str("; texts were removed from it, a call may run with markers instead of them");
     }
     let now = api.engine.clock().now();
-    let hold = (unfinished == Unfinished::Held).then_some((reason, now));
-    let done = fill(store, import, reader, hold).await;
+    let holding = (unfinished == Unfinished::Held).then_some((reason, now));
+    let done = fill(store, import, reader, holding).await;
     if done.is_err()
         && let Err(error) = store.import_drop(import).await
     {
@@ -48,7 +48,7 @@ async fn fill(
     store: &dyn Store,
     import: Import,
     mut reader: FileReader,
-    hold: Option<(String, TimestampMs)>,
+    holding: Option<(String, TimestampMs)>,
 ) -> Result<Outcome, Status> {
     let (sender, receiver) = pages::channel();
     let checking = on_thread(move || {
@@ -59,7 +59,7 @@ async fn fill(
             };
             fold.take(&item.event).map_err(illegal)
         })?;
-        end.map(|end| check(fold, end, hold)).transpose()
+        end.map(|end| check(fold, end, holding)).transpose()
     });
     let (checked, stored) = tokio::join!(checking, put(store, import, receiver));
     stored?;
@@ -86,12 +86,12 @@ async fn put(store: &dyn Store, import: Import, mut pages: Pages) -> Result<(), 
 fn check(
     mut fold: ImportFold,
     end: End,
-    hold: Option<(String, TimestampMs)>,
+    holding: Option<(String, TimestampMs)>,
 ) -> Result<Checked, Status> {
     let after: Seq = fold.state().head;
     let cannot = |reason: &str| Status::invalid_argument(format!("nothing was imported: {reason}"));
-    let holding = hold.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
-    let events = holding.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
+    let held = holding.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
+    let events = held.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
     let imported =
         fold.finish().ok_or_else(|| cannot("the file holds a session without events"))?;
     Ok(Checked { end, held: ImportPage { after, events, blobs: Vec::new() }, imported })

@@ -14,7 +14,7 @@ use tonic::Status;
 use crate::world::{PLAIN, Turn, World};
 
 /// A finished session as a file, and its id.
-async fn exported() -> (Vec<u8>, SessionId) {
+pub(crate) async fn exported() -> (Vec<u8>, SessionId) {
     let world = World::new(&[Turn::Say(&["It is done."])]).await;
     let id = world.create(PLAIN).await;
     world.until_status(&id, SessionStatus::Completed).await;

@@ -15,6 +15,7 @@ mod sse;
 mod stored;
 #[path = "../troubled/mod.rs"]
 mod troubled;
+mod view;
 mod watch;
 mod web;
 mod world;

@@ -9,9 +9,10 @@ use crate::world::{PLAIN, Turn, World, within};
 
 /// The address of the script that a page loads.
 fn script_of(page: &str) -> &str {
-    page.split('"')
-        .find(|it| it.starts_with("/assets/") && it.rsplit('.').next() == Some("js"))
-        .unwrap()
+    let (_, from) = page.split_once("src=\"/assets/").unwrap();
+    let end = from.find('"').unwrap();
+    let start = page.len() - from.len() - "/assets/".len();
+    &page[start..page.len() - from.len() + end]
 }
 
 #[tokio::test]

@@ -43,3 +43,10 @@ test("of an endless output the end is kept", () => {
   expect(kept?.isCut).toBe(true);
   expect(kept?.text.length).toBe(64 * 1024);
 });
+
+test("who comes late is told that something is missing", () => {
+  const late = withChunk(SILENT, piece("content", "h and day"));
+  expect(late.content).toEqual({ text: "h and day", isCut: true });
+  const inTime = withChunk(withEvent(SILENT, "model_requested", ""), piece("content", "The"));
+  expect(inTime.content).toEqual({ text: "The", isCut: false });
+});

@@ -10,6 +10,8 @@ export interface Growing {
 }
 
 export interface Live {
+  /** Nothing has begun since this page listens: what is heard first is the middle of something. */
+  readonly isLate: boolean;
   readonly step: number;
   readonly attempt: number;
   readonly content: Growing;
@@ -21,6 +23,7 @@ export interface Live {
 const NOTHING: Growing = { text: "", isCut: false };
 
 export const SILENT: Live = {
+  isLate: true,
   step: 0,
   attempt: 0,
   content: NOTHING,
@@ -41,17 +44,24 @@ export function withChunk(live: Live, chunk: Chunk): Live {
     case "content":
     case "reasoning": {
       const isSame = live.step === chunk.step && live.attempt === chunk.attempt;
-      const base = isSame ? live : { ...live, content: NOTHING, reasoning: NOTHING };
+      const fresh = { text: "", isCut: live.isLate };
+      const base =
+        isSame && live[chunk.kind].text !== ""
+          ? live
+          : { ...(isSame ? live : withoutPieces(live, "")), [chunk.kind]: fresh };
       const { step, attempt, kind } = chunk;
       return { ...base, step, attempt, [kind]: grown(base[kind], chunk.text) };
     }
     case "output": {
       const outputs = new Map(live.outputs);
-      outputs.set(chunk.callId, grown(outputs.get(chunk.callId) ?? NOTHING, chunk.text));
+      outputs.set(
+        chunk.callId,
+        grown(outputs.get(chunk.callId) ?? { text: "", isCut: live.isLate }, chunk.text),
+      );
       return { ...live, outputs };
     }
     case "reset":
-      return withoutPieces(live, chunk.callId);
+      return { ...withoutPieces(live, chunk.callId), isLate: false };
     default:
       return live;
   }
@@ -76,7 +86,7 @@ export function withEvent(live: Live, type: string, callId: string): Live {
     case "model_requested":
     case "model_replied":
     case "model_failed":
-      return withoutPieces(live, "");
+      return { ...withoutPieces(live, ""), isLate: false };
     case "tool_finished":
     case "tool_lost":
       return withoutPieces(live, callId);

@@ -34,7 +34,7 @@ export function asOf(span: Span, then: Then | null): Span | null {
   // A late report touches a span that had ended long before.
   const hadEnded = span.lastSeq <= then.seq || (span.end !== null && span.end < then.time);
   if (hadEnded) return span;
-  return { ...span, end: null, status: "open", detail: "" };
+  return { ...span, end: null, lastSeq: then.seq, status: "open", detail: "" };
 }
 
 /**
@@ -49,10 +49,17 @@ export function rowsThen(rows: readonly Span[], first: number, then: Then): numb
 }
 
 /** What a person calls a span's state, where there is more to say than "ok". */
-export function statusWords(status: string): string {
-  const words: Record<string, string> = { ok: "", open: "running", limit_reached: "limit reached" };
-  return words[status] ?? status;
+export function statusWords(span: Span): string {
+  if (span.status === "open") return OPEN_WORDS[span.kind] ?? "open";
+  return span.status === "ok" ? "" : span.status.replaceAll("_", " ");
 }
+
+const OPEN_WORDS: Record<string, string> = {
+  model_call: "running",
+  attempt: "running",
+  approval: "waits",
+  wait: "waits",
+};
 
 /** Whether it went wrong or was not let through. */
 export function isBad(status: string): boolean {

@@ -66,20 +66,33 @@ describe("seeking", () => {
 });
 
 describe("columns", () => {
-  const family = (name: (typeof FAMILIES)[number]) => FAMILIES.indexOf(name);
-  test("fewer events than columns: each is wide", () => {
-    expect([...columns(strip("ct"), 4)]).toEqual(
-      ["message", "message", "tool", "tool"].map((it) => family(it as "tool")),
+  const counts = (strip: Strip, width: number) => {
+    const all = [...columns(strip, width)];
+    return Array.from({ length: width }, (_, at) =>
+      Object.fromEntries(
+        FAMILIES.map((family, of) => [family, all[at * FAMILIES.length + of] ?? 0] as const).filter(
+          ([, count]) => count > 0,
+        ),
+      ),
     );
+  };
+  test("fewer events than columns: each has several", () => {
+    expect(counts(strip("ct"), 4)).toEqual([
+      { message: 1 },
+      { message: 1 },
+      { tool: 1 },
+      { tool: 1 },
+    ]);
   });
-  test("more events than columns: what is rare is seen", () => {
-    const calm = strip("rt".repeat(500));
-    const it = withEvent(calm, "model_failed", 2, false);
-    const found = columns(it, 10);
-    expect([found.length, found[0], found[9]]).toEqual([10, family("tool"), family("error")]);
+  test("more events than columns: each event is counted once", () => {
+    const it = withEvent(strip("rt".repeat(500)), "model_failed", 2, false);
+    const found = counts(it, 10);
+    expect(found[0]).toEqual({ model: 50, tool: 50 });
+    expect(found[9]).toEqual({ model: 50, tool: 50, error: 1 });
+    expect(columns(it, 7).reduce((sum, count) => sum + count, 0)).toBe(1_001);
   });
   test("nothing has no columns to fill", () => {
-    expect([...columns(EMPTY_STRIP, 3)]).toEqual([0, 0, 0]);
+    expect(counts(EMPTY_STRIP, 2)).toEqual([{}, {}]);
     expect(columns(strip("c"), 0).length).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 // All events of a session, nine bytes each: type, time, and whether a step begins. Everything that
 // walks through time asks here.
 
-import { FAMILIES, type Family, familyOfEvent } from "./family.ts";
+import { FAMILIES, familyOfEvent } from "./family.ts";
 
 /** Set in a mark when a step begins with its event. */
 const STEP_BEGINS = 0x80;
@@ -98,24 +98,19 @@ export function seek(strip: Strip, seq: number, unit: Unit, by: 1 | -1): number 
 }
 
 /**
- * The strip as `width` columns, each the number of a family in `FAMILIES`. Where many events share a
- * column the rarest thing that a person would look for is seen: it is last in that list.
+ * The strip as `width` columns: for each how many of its events belong to each family, in the order
+ * of `FAMILIES`. With fewer events than columns an event has several.
  */
-export function columns(strip: Strip, width: number): Uint8Array {
+export function columns(strip: Strip, width: number): Uint32Array {
   const families = strip.types.map((type) => FAMILIES.indexOf(familyOfEvent(type)));
-  const found = new Uint8Array(Math.max(0, width));
+  const found = new Uint32Array(Math.max(0, width) * FAMILIES.length);
   for (let at = 0; at < width && strip.length > 0; at += 1) {
     const first = Math.floor((at * strip.length) / width);
     const end = Math.max(first + 1, Math.floor(((at + 1) * strip.length) / width));
-    let most = 0;
     for (let event = first; event < end; event += 1) {
-      most = Math.max(most, families[(strip.marks[event] ?? 0) & ~STEP_BEGINS] ?? 0);
+      const family = families[(strip.marks[event] ?? 0) & ~STEP_BEGINS] ?? 0;
+      found[at * FAMILIES.length + family] = (found[at * FAMILIES.length + family] ?? 0) + 1;
     }
-    found[at] = most;
   }
   return found;
-}
-
-export function familyAt(strip: Strip, seq: number): Family {
-  return familyOfEvent(typeAt(strip, seq));
 }

@@ -7,6 +7,9 @@ import { MachineText } from "../../parts/machine-text.tsx";
 import { Left } from "../../parts/time.tsx";
 import { Lineage } from "./lineage.tsx";
 
+/** What is written for "no limit". */
+const NO_LIMIT = 0xffff_ffff;
+
 interface Props {
   readonly state: State;
   readonly isPast: boolean;
@@ -27,7 +30,8 @@ export function AboutSession({ state, isPast }: Props) {
         <dd>{exact(session.createdAt)}</dd>
         <dt>steps</dt>
         <dd>
-          {limits.steps} of {count(limits.stepsMax)}
+          {limits.steps}
+          {limits.stepsMax < NO_LIMIT ? ` of ${count(limits.stepsMax)}` : ", no limit"}
         </dd>
         <dt>tokens</dt>
         <dd>

@@ -14,6 +14,8 @@ interface Props {
   readonly sessionId: string;
   /** Messages at the moment that is shown; `null` while that is not known. */
   readonly total: number | null;
+  /** The last of them: what is read first. */
+  readonly tail: readonly Message[];
   /** A moment that has them all. */
   readonly at: number;
   /** Changes with the moment that is shown. */
@@ -33,6 +35,8 @@ export function Conversation(props: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [pages, setPages] = useState<readonly number[]>([]);
   const { messages, error, retry } = useMessages(sessionId, pages, total ?? 0, at);
+  const tailFrom = props.tail[0]?.number ?? Number.POSITIVE_INFINITY;
+  const messageAt = (number: number) => props.tail[number - tailFrom] ?? messages.get(number);
   const count = total ?? 0;
   const lines = useVirtualizer({
     count,
@@ -44,8 +48,9 @@ export function Conversation(props: Props) {
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? -1, inSight.at(-1)?.index ?? -1];
   useEffect(() => {
-    if (first >= 0) setPages((before) => pagesOf(first, last, before));
-  }, [first, last]);
+    const end = Math.min(last, tailFrom - 1);
+    if (first >= 0) setPages((before) => pagesOf(first, end, before));
+  }, [first, last, tailFrom]);
   const follow = useFollow(scroller, [count, lines.getTotalSize(), moment, props.children], isLive);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another moment begins at its end
   useLayoutEffect(follow.toEnd, [moment, total === null]);
@@ -70,7 +75,7 @@ export function Conversation(props: Props) {
       {count === 0 && <Empty title="The model was not asked yet." />}
       <div className="conversation-all" style={{ height: lines.getTotalSize() }}>
         {inSight.map(({ index, start }) => {
-          const message = messages.get(index);
+          const message = messageAt(index);
           return (
             <div
               key={index}
@@ -97,7 +102,9 @@ export function Conversation(props: Props) {
   );
 }
 
+/** The pages of these messages; none when the last is before the first. */
 function pagesOf(first: number, last: number, before: readonly number[]): readonly number[] {
+  if (last < first) return before.length === 0 ? before : [];
   const [from, to] = [Math.floor(first / MESSAGES_PAGE), Math.floor(last / MESSAGES_PAGE)];
   const pages = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   return pages.join() === before.join() ? before : pages;

@@ -15,7 +15,6 @@ import { newKey } from "../../model/session/new-key.ts";
 import { shellWord } from "../../model/shell.ts";
 import { visible } from "../../model/visible.ts";
 import { Button } from "../../parts/button.tsx";
-
 import { CliLine } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";

@@ -15,6 +15,9 @@ import { Age } from "../../parts/time.tsx";
 import { readName } from "../../preferences.ts";
 import { link } from "../../view-base.ts";
 
+/** What is written for "no limit". */
+const NO_LIMIT = 0xffff_ffff;
+
 interface Props {
   readonly state: State;
   readonly isPast: boolean;
@@ -38,7 +41,9 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
         </Fact>
         <Fact name="steps">
           {session.steps}
-          <span className="quiet"> of {count(limits.stepsMax)}</span>
+          {limits.stepsMax < NO_LIMIT && (
+            <span className="quiet"> of {count(limits.stepsMax)}</span>
+          )}
         </Fact>
         <Fact name="tokens">
           {count(session.usage.promptTokens + session.usage.completionTokens)}
@@ -46,7 +51,9 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
             <span className="quiet"> of {count(limits.tokensMax)}</span>
           )}
         </Fact>
-        <Fact name="cached">{percent(session.usage.cachedTokens, session.usage.promptTokens)}</Fact>
+        <Fact name="cached">
+          {percent(session.usage.cachedTokens, session.usage.promptTokens) || "–"}
+        </Fact>
         <Fact name="updated">
           <Age at={session.updatedAt} />
         </Fact>
@@ -59,9 +66,9 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
         )}
       </dl>
       <span className="session-actions">
-        {!isReadOnly && (
+        {!isReadOnly && !isPast && (
           <Button icon={<GitFork size={14} aria-hidden />} onClick={onFork}>
-            {isPast ? `Fork from event ${seq}` : "Fork…"}
+            Fork…
           </Button>
         )}
         {!isReadOnly && (

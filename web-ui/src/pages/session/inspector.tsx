@@ -84,7 +84,7 @@ function PromptOf(props: { sessionId: string; span: Span; events: readonly Histo
 }
 
 function SpanHead({ span, onMoment }: { span: Span; onMoment: (seq: number) => void }) {
-  const words = statusWords(span.status) || "ok";
+  const words = statusWords(span) || "ok";
   return (
     <header className={`inspector-head kind-${familyOfSpan(span.kind)}`}>
       <h2>

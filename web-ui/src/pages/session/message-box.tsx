@@ -2,6 +2,7 @@ import { memo } from "react";
 import { gist, type Message, type MessageCall } from "../../model/session/messages.ts";
 import { visible } from "../../model/visible.ts";
 import { MachineText } from "../../parts/machine-text.tsx";
+import { KindShape } from "./kind-shape.tsx";
 
 /** Of a message in the conversation; the inspector has the whole. */
 const CHARS_MAX = 1_600;
@@ -47,10 +48,8 @@ export const MessageBox = memo(function MessageBox({ message, isSelected, onSele
 /** A call as the model asked for it. */
 function CallLine({ call }: { readonly call: MessageCall }) {
   return (
-    <p className="message-call">
-      <span className="kind-tool" aria-hidden="true">
-        ▸
-      </span>
+    <p className="message-call kind-tool">
+      <KindShape kind="tool_call" />
       <code className="message-tool">{visible(call.name)}</code>
       <code className="message-gist">{visible(gist(call.arguments).slice(0, GIST_CHARS_MAX))}</code>
     </p>

@@ -3,6 +3,7 @@ import { type Growing, type Live, SILENT } from "../../model/session/live.ts";
 import { gist } from "../../model/session/messages.ts";
 import { visible } from "../../model/visible.ts";
 import { MachineText } from "../../parts/machine-text.tsx";
+import { KindShape } from "./kind-shape.tsx";
 
 /** Of a growing text the end is what matters. */
 const LIVE_CHARS_MAX = 4_000;
@@ -28,10 +29,12 @@ export function NowBox({ state, live, onSelect }: Props) {
       )}
       {state.openCalls.map((call) => (
         <div key={call.callId}>
-          <button type="button" className="now-line" onClick={() => onSelect(call.callId)}>
-            <span className={call.status === "awaiting_approval" ? "kind-approval" : "kind-tool"}>
-              {call.status === "awaiting_approval" ? "✋" : "▸"}
-            </span>
+          <button
+            type="button"
+            className={`now-line ${kindOf(call.status)}`}
+            onClick={() => onSelect(call.callId)}
+          >
+            <KindShape kind={call.status === "awaiting_approval" ? "approval" : "tool_call"} />
             <code>{visible(call.tool)}</code>
             <code className="message-gist">
               {visible(gist(call.arguments).slice(0, GIST_CHARS_MAX))}
@@ -43,6 +46,10 @@ export function NowBox({ state, live, onSelect }: Props) {
       ))}
     </section>
   );
+}
+
+function kindOf(status: string): string {
+  return status === "awaiting_approval" ? "kind-approval" : "kind-tool";
 }
 
 function callWords(status: string, worker: string, attempt: number): string {

@@ -1,12 +1,18 @@
-import { usePromptDiff } from "../../api/prompt-queries.ts";
+import { useState } from "react";
+import { useExactPrompt, usePromptDiff } from "../../api/prompt-queries.ts";
 import type { HistoryEvent } from "../../model/types.ts";
 import { bytes } from "../../model/words.ts";
+import { Button } from "../../parts/button.tsx";
 import { CliLine } from "../../parts/copy.tsx";
 import { MachineText } from "../../parts/machine-text.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
 
 /** Added messages that are written out. */
 const MESSAGES_SHOWN = 40;
+
+/** Read at once of the exact bytes; more on demand. */
+const BYTES_FIRST = 256 * 1024;
+const GROWTH = 8;
 
 interface Props {
   readonly sessionId: string;
@@ -37,7 +43,7 @@ export function PromptView({ sessionId, requested }: Props) {
         <dt>added</dt>
         <dd>{total - before} messages</dd>
       </dl>
-      <CliLine line={`stepwell prompt ${sessionId} --step ${body.step}`} />
+      <ExactPrompt sessionId={sessionId} step={body.step} />
       {added.slice(0, MESSAGES_SHOWN).map((it) => (
         <section key={it.number} className="details-part is-added">
           <h3>
@@ -51,5 +57,40 @@ export function PromptView({ sessionId, requested }: Props) {
         </section>
       ))}
     </div>
+  );
+}
+
+interface ExactProps {
+  readonly sessionId: string;
+  readonly step: number;
+}
+
+/** Every byte that was sent, and whether they are the recorded ones. */
+function ExactPrompt({ sessionId, step }: ExactProps) {
+  const [bytesMax, setBytesMax] = useState(0);
+  const { data, error, isFetching, refetch } = useExactPrompt(sessionId, step, bytesMax);
+  return (
+    <section className="details-part">
+      <CliLine line={`stepwell prompt ${sessionId} --step ${step}`} />
+      {data !== undefined && (
+        <>
+          <p className={data.isRecorded ? "quiet" : "tone-failed"}>
+            {data.isRecorded
+              ? "Its digest is the recorded one."
+              : "These are not the bytes that were sent: their digest is another one."}
+          </p>
+          <MachineText text={data.text} label="exact request" />
+        </>
+      )}
+      {error !== null && <Failed doing="read the request" error={error} onRetry={refetch} />}
+      {data?.isAll !== true && (
+        <Button
+          disabled={isFetching}
+          onClick={() => setBytesMax(bytesMax === 0 ? BYTES_FIRST : bytesMax * GROWTH)}
+        >
+          {isFetching ? "reading …" : bytesMax === 0 ? "Read the exact bytes" : "Read more"}
+        </Button>
+      )}
+    </section>
   );
 }

@@ -16,6 +16,9 @@ import { Button } from "../../parts/button.tsx";
 const HEIGHT = 24;
 /** Pixels that an event must have to be drawn apart from its neighbours. */
 const BAR_WIDTH_MIN = 6;
+const BAR_WIDTH_MAX = 24;
+/** Pixels that the rarest kind of event in a column has. */
+const SHARE_HEIGHT_MIN = 3;
 
 interface Props {
   readonly strip: Strip;
@@ -206,28 +209,35 @@ function draw(canvas: HTMLCanvasElement, strip: Strip, width: number): void {
     return getComputedStyle(canvas).color;
   });
   // Few events: each is a bar of its own.
-  if (strip.length * BAR_WIDTH_MIN < canvas.width) {
-    drawBars(context, strip, resolved);
-    return;
-  }
-  const found = columns(strip, canvas.width);
-  for (let at = 0; at < found.length; ) {
-    let end = at + 1;
-    while (end < found.length && found[end] === found[at]) end += 1;
-    context.fillStyle = resolved[found[at] ?? 0] ?? "gray";
-    context.fillRect(at, 0, end - at, canvas.height);
-    at = end;
+  const isSparse = strip.length * BAR_WIDTH_MIN < canvas.width;
+  const count = isSparse ? strip.length : canvas.width;
+  const step = canvas.width / count;
+  const found = columns(strip, count);
+  for (let at = 0; at < count; at += 1) {
+    const shares = found.subarray(at * FAMILIES.length, (at + 1) * FAMILIES.length);
+    // After its event is where a moment lies, so a bar stands at the end of its place.
+    const width = isSparse ? Math.min(step - 2 * scale, BAR_WIDTH_MAX * scale) : step;
+    drawColumn(context, shares, resolved, (at + 1) * step - width, width);
   }
 }
 
-function drawBars(
+/** A column is as high as the strip; what is rare in it is seen nevertheless. */
+function drawColumn(
   context: CanvasRenderingContext2D,
-  strip: Strip,
+  shares: Uint32Array,
   colours: readonly string[],
+  x: number,
+  width: number,
 ): void {
-  const step = context.canvas.width / strip.length;
-  columns(strip, strip.length).forEach((family, at) => {
+  const { height } = context.canvas;
+  const all = shares.reduce((sum, share) => sum + share, 0);
+  let top = 0;
+  shares.forEach((share, family) => {
+    if (share === 0) return;
+    const part = Math.max(SHARE_HEIGHT_MIN, Math.round((share / all) * height));
     context.fillStyle = colours[family] ?? "gray";
-    context.fillRect(at * step, 0, Math.max(1, step - 2), context.canvas.height);
+    // The last one reaches the ground, whatever was rounded before it.
+    context.fillRect(x, Math.min(top, height - part), width, height);
+    top += part;
   });
 }

@@ -25,6 +25,9 @@ import { TreeTools } from "./tree-tools.tsx";
 import { useMoment } from "./use-moment.ts";
 import { type Selection, useSelection } from "./use-selection.ts";
 import "./session.css";
+import "./tree.css";
+import "./conversation.css";
+import "./scrubber.css";
 import "./inspector.css";
 import "./dialogs.css";
 
@@ -56,7 +59,9 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
   const then: Then | null = isNow ? null : { seq: shown, time };
-  const selection = useSelection(sessionId, view, shown, then, head);
+  // The state tells the head before the strip is there.
+  const known = Math.max(head, state.data?.headSeq ?? 0);
+  const selection = useSelection(sessionId, view, isNow ? known : shown, then, known);
   useTitle(state.data?.session.title ?? sessionId);
   const show = (to: number | null) => {
     selection.clear();
@@ -108,11 +113,13 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               sessionId={sessionId}
               strip={strip}
               head={head}
+              around={selection.around}
               view={view}
               onView={setView}
               then={then}
               rowsThen={selection.rowsThen}
               selectedId={selection.spanId}
+              isChosen={selection.isChosen}
               selectedRow={selection.row}
               onSelect={selection.selectSpan}
               zoom={zoom}
@@ -123,6 +130,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           <Conversation
             sessionId={sessionId}
             total={state.data.messagesTotal}
+            tail={state.data.tail}
             at={messagesAt(state.data.session.parent?.seq ?? 0, shown, head)}
             moment={String(seq)}
             isLive={isNow}
@@ -143,7 +151,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
             sessionId={sessionId}
             spanId={selection.spanId}
             then={then}
-            head={head}
+            head={known}
             onMoment={show}
             about={<AboutSession state={state.data} isPast={!isNow} />}
           />

@@ -5,20 +5,10 @@ import { isBad, type Span, statusWords } from "../../model/session/spans.ts";
 import { place, type TimeScale } from "../../model/session/time-scale.ts";
 import { visible } from "../../model/visible.ts";
 import { duration, exact } from "../../model/words.ts";
+import { KindShape } from "./kind-shape.tsx";
 
-/** A shape for each kind, so that colour is never all there is. */
-const SHAPES: Record<string, string> = {
-  session: "▣",
-  step: "",
-  model_call: "◆",
-  tool_call: "▸",
-  attempt: "↻",
-  approval: "✋",
-  wait: "◷",
-};
-
-/** Longest name of a row, in characters. */
-const NAME_CHARS_MAX = 160;
+/** Longest name or detail of a row, in characters. */
+const WORDS_CHARS_MAX = 160;
 
 interface Props {
   readonly row: number;
@@ -40,7 +30,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
   if (span === null) return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
   const end = span.end ?? Math.max(now, span.start);
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
-  const words = statusWords(span.status);
+  const words = statusWords(span);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys
     <div
@@ -70,10 +60,11 @@ export const TreeRow = memo(function TreeRow(props: Props) {
         >
           {isFolded ? <ChevronRight size={14} /> : <ChevronDown size={14} />}
         </button>
-        <span className="tree-shape" aria-hidden="true">
-          {SHAPES[span.kind] ?? "·"}
+        <KindShape kind={span.kind} />
+        <span className="tree-words">
+          {shortened(span.name)}
+          {span.detail !== "" && <span className="tree-detail">{shortened(span.detail)}</span>}
         </span>
-        <span className="tree-words">{shownName(span)}</span>
         {isFolded && span.size > 1 && <span className="quiet">+{span.size - 1}</span>}
         {words !== "" && <span className={`tree-status is-${span.status}`}>{words}</span>}
       </span>
@@ -84,9 +75,8 @@ export const TreeRow = memo(function TreeRow(props: Props) {
   );
 });
 
-function shownName(span: Span): string {
-  const words = span.detail === "" ? span.name : `${span.name}  ${span.detail}`;
-  return visible(words.slice(0, NAME_CHARS_MAX));
+function shortened(words: string): string {
+  return visible(words.slice(0, WORDS_CHARS_MAX));
 }
 
 interface BarProps {

@@ -1,6 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { SPANS_PAGE, type TreeView, useSpanPages } from "../../api/history-queries.ts";
+import {
+  SPANS_PAGE,
+  type SpanWindow,
+  type TreeView,
+  useSpanPages,
+} from "../../api/history-queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import { asOf, type Span, type Then } from "../../model/session/spans.ts";
 import { type Strip, timeAt } from "../../model/session/strip.ts";
@@ -19,12 +24,16 @@ interface Props {
   readonly strip: Strip;
   /** Tells when what was read may have changed. */
   readonly head: number;
+  /** Rows that were read already, around what is selected. */
+  readonly around: SpanWindow | undefined;
   readonly view: TreeView;
   readonly onView: (view: TreeView) => void;
   readonly then: Then | null;
   /** Rows at the moment that is shown, when it is past. */
   readonly rowsThen: number | null;
   readonly selectedId: string | null;
+  /** A person chose it. */
+  readonly isChosen: boolean;
   /** Row of the selected span. */
   readonly selectedRow: number | null;
   readonly onSelect: (span: Span) => void;
@@ -35,8 +44,11 @@ interface Props {
 export function Tree(props: Props) {
   const { sessionId, strip, view, then, selectedId, selectedRow, onSelect } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const [pages, setPages] = useState<readonly number[]>([0]);
-  const { rows, total, error, retry } = useSpanPages(sessionId, view, pages, props.head);
+  const [pages, setPages] = useState<readonly number[]>([]);
+  const { around } = props;
+  const read = useSpanPages(sessionId, view, pages, props.head);
+  const { rows, error, retry } = read;
+  const total = read.total ?? around?.total ?? null;
   const count = props.rowsThen ?? total ?? 0;
   const lines = useVirtualizer({
     count,
@@ -46,17 +58,24 @@ export function Tree(props: Props) {
   });
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
-  useEffect(() => setPages((before) => pagesOf(first, last, before)), [first, last]);
+  const isAround = around !== undefined && first >= around.first && last < endOf(around);
   useEffect(() => {
-    if (selectedRow !== null && selectedRow < count) lines.scrollToIndex(selectedRow);
-  }, [selectedRow, count, lines]);
+    if (last > 0 && !isAround) setPages((before) => pagesOf(first, last, before));
+  }, [first, last, isAround]);
+  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
+  const hasSize = (lines.scrollRect?.height ?? 0) > 0;
+  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
+  useEffect(() => {
+    if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
+      lines.scrollToIndex(sightRow);
+  }, [sightRow, count, hasSize, lines]);
 
   const spanAt = useCallback(
     (row: number): Span | null => {
-      const span = rows.get(row);
+      const span = rows.get(row) ?? around?.rows[row - around.first];
       return span === undefined ? null : asOf(span, then);
     },
-    [rows, then],
+    [rows, around, then],
   );
   const select = (row: number) => {
     const span = spanAt(Math.min(Math.max(row, 0), count - 1));
@@ -102,6 +121,10 @@ export function Tree(props: Props) {
       </div>
     </div>
   );
+}
+
+function endOf(window: SpanWindow): number {
+  return window.first + window.rows.length;
 }
 
 function pagesOf(first: number, last: number, before: readonly number[]): readonly number[] {

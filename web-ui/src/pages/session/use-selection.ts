@@ -1,5 +1,10 @@
 import { useCallback, useState } from "react";
-import { type TreeView, useMomentState, useSpansAround } from "../../api/history-queries.ts";
+import {
+  type SpanWindow,
+  type TreeView,
+  useMomentState,
+  useSpansAround,
+} from "../../api/history-queries.ts";
 import type { Message } from "../../model/session/messages.ts";
 import {
   callSpanId,
@@ -22,6 +27,8 @@ export interface Selection {
   readonly span: Span | null;
   /** A person chose it. */
   readonly isChosen: boolean;
+  /** The rows around it. */
+  readonly around: SpanWindow | undefined;
   /** Its row in the tree. */
   readonly row: number | null;
   /** Rows of the tree at the moment that is shown, when it is past. */
@@ -55,6 +62,7 @@ export function useSelection(
     spanId,
     span,
     isChosen: chosen !== null,
+    around,
     row: around === undefined || place < 0 ? null : around.first + place,
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
@@ -91,5 +99,7 @@ function useMessageOf(sessionId: string, span: Span | null, shown: number): numb
   const seq = span === null ? 0 : Math.min(span.lastSeq, shown);
   const { data } = useMomentState(sessionId, seq, false, span !== null);
   if (span === null || data === undefined || data.messagesTotal === 0) return null;
-  return span.kind === "session" ? null : data.messagesTotal - 1;
+  if (span.kind === "session") return null;
+  const own = data.tail.findLast((it) => spanOf(it) === span.id);
+  return own?.number ?? data.messagesTotal - 1;
 }

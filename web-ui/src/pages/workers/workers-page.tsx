@@ -35,7 +35,7 @@ export function WorkersPage() {
         </Empty>
       )}
       {workers.data !== undefined && workers.data.length > 0 && <Workers workers={workers.data} />}
-      <h2 className="tools-head">Tools</h2>
+      {(tools.data !== undefined || tools.error === null) && <h2 className="tools-head">Tools</h2>}
       {tools.isPending && tools.error === null && <Loading what="the tools" />}
       {tools.data?.length === 0 && <p className="quiet">No worker has registered a tool yet.</p>}
       {tools.data !== undefined && tools.data.length > 0 && <Tools tools={tools.data} />}

@@ -16,10 +16,10 @@ export function ActionView({
 }) {
   const hidden = hiddenIn(argumentsJson);
   return (
-    <div className="action">
+    <div className="approval-action">
       <ActionBody tool={tool} action={actionOf(argumentsJson)} />
       {hidden > 0 && (
-        <p className="action-careful">
+        <p className="approval-careful">
           <TriangleAlert size={14} aria-hidden />
           Careful: {hidden} hidden or controlling {hidden === 1 ? "character" : "characters"}, shown
           as {"<U+….>"}
@@ -69,7 +69,7 @@ function ActionBody({ tool, action }: { readonly tool: string; readonly action: 
 function Arguments({ rest }: { readonly rest: readonly Argument[] }) {
   if (rest.length === 0) return null;
   return (
-    <dl className="action-arguments">
+    <dl className="approval-arguments">
       {rest.map(({ name, text }) => (
         <div key={name}>
           <dt>

@@ -27,7 +27,7 @@ export function Answer(props: Props) {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Esc of whatever is inside
     <div
-      className="answer"
+      className="approval-answer"
       onKeyDown={(event) => {
         if (event.key !== "Escape" || draft.type === "none") return;
         event.preventDefault();
@@ -35,7 +35,7 @@ export function Answer(props: Props) {
         onDraft({ type: "none" });
       }}
     >
-      <label className="answer-name">
+      <label className="approval-name">
         Your name in the history
         <input
           value={name}
@@ -65,7 +65,7 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
   const isOff = isSending || !isNamed;
   if (approval.question === "what_happened") {
     return (
-      <div className="answer-buttons">
+      <div className="approval-buttons">
         <Button
           kind="danger"
           disabled={isOff}
@@ -83,7 +83,7 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
     );
   }
   return (
-    <div className="answer-buttons">
+    <div className="approval-buttons">
       <Button kind="danger" disabled={isOff} onClick={() => onDraft({ type: "deny", reason: "" })}>
         Deny…
       </Button>
@@ -112,24 +112,24 @@ function Writing({ approval, draft, onDraft, isSending, isNamed, onSend }: Choic
   useEffect(() => field.current?.focus(), []);
   const { label, value, change, send, says, problem, rows } = writing(draft, approval);
   return (
-    <div className="answer-writing">
+    <div className="approval-writing">
       <label>
         {label}
         <textarea
           ref={field}
           rows={rows}
           spellCheck={draft.type !== "edit"}
-          className={draft.type === "edit" ? "answer-code" : ""}
+          className={draft.type === "edit" ? "approval-code" : ""}
           value={value}
           onChange={(event) => onDraft(change(event.target.value))}
         />
       </label>
       {problem !== null && (
-        <p className="answer-problem" role="status">
+        <p className="approval-problem" role="status">
           {problem}
         </p>
       )}
-      <div className="answer-buttons">
+      <div className="approval-buttons">
         <Button onClick={() => onDraft({ type: "none" })}>Back</Button>
         <Button
           kind={draft.type === "deny" || draft.type === "failed" ? "danger" : "main"}

@@ -112,7 +112,7 @@ function NotTaken({ error, now }: { readonly error: unknown; readonly now: Appro
 
 function Facts({ approval, isInSession }: Props) {
   return (
-    <dl className="facts">
+    <dl className="approval-facts">
       <div>
         <dt>Rule</dt>
         <dd>{visible(approval.rule)}</dd>
@@ -139,7 +139,7 @@ function Facts({ approval, isInSession }: Props) {
       )}
       <div>
         <dt>Digest</dt>
-        <dd className="facts-id">
+        <dd className="approval-id">
           <code title={approval.digest}>{approval.digest.slice(0, 16)}</code>
           <Copy text={approval.digest} label="Copy the digest of tool and arguments" />
         </dd>
@@ -147,7 +147,7 @@ function Facts({ approval, isInSession }: Props) {
       {!isInSession && (
         <div>
           <dt>Session</dt>
-          <dd className="facts-id">
+          <dd className="approval-id">
             <Link href={address.session(approval.sessionId)}>
               <code>{shortId(approval.sessionId)}</code>
             </Link>

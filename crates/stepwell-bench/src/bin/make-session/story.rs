@@ -126,8 +126,6 @@ impl Story {
         if self.draw.one_in(40) {
             self.pass(3 * SECOND_MS);
             return Input::ModelFailed(ModelFailed {
-                time_limit: None,
-                context: None,
                 step,
                 attempt,
                 endpoint: ENDPOINT.into(),
@@ -135,6 +133,8 @@ impl Story {
                 message: "the server has too much to do".into(),
                 http_status: Some(503),
                 retry_after_ms: None,
+                time_limit: None,
+                context: None,
             });
         }
         let took = self.pass(4 * SECOND_MS);
@@ -297,10 +297,10 @@ fn agent() -> Agent {
         version: 1,
         instructions: "You repair Python projects. Read before you write.".into(),
         model: ModelSpec {
-            replicas: Vec::new(),
             fallbacks: Vec::new(),
             name: "qwen3-coder".into(),
             base_url: ENDPOINT.into(),
+            replicas: Vec::new(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
