@@ -4,6 +4,7 @@
 //   cargo build --release -p stepwell-cli -p stepwell-bench && npm run measure
 
 import { readFileSync } from "node:fs";
+import { availableParallelism, loadavg } from "node:os";
 import { type CDPSession, expect, type Page } from "@playwright/test";
 import { longSession } from "../tests/long-session.ts";
 import { test } from "../tests/stage.ts";
@@ -25,7 +26,8 @@ test("the session page within its budget", async ({ page, stage, browser }) => {
   process.env["STEPWELL_MAKE_SESSION"] ??= `${release}make-session`;
   await stage.start(`[[step]]\ncontent = "Hello."\n`);
   const { id, events } = await longSession(stage, EVENTS);
-  console.log(`a session of ${events} events`);
+  const load = loadavg()[0]?.toFixed(1);
+  console.log(`a session of ${events} events; load ${load} on ${availableParallelism()} cores`);
   await page.setViewportSize({ width: 1920, height: 1080 });
   const lines: Line[] = [];
   const url = `${stage.url}/s/${id}`;
@@ -39,7 +41,7 @@ test("the session page within its budget", async ({ page, stage, browser }) => {
     ["tree", ".tree"],
     ["conversation", ".conversation"],
   ] as const) {
-    lines.push({ ...(await longestFrame(page, tracing, name, where)), goal: 50 });
+    lines.push(...(await longestFrame(page, tracing, name, where)));
   }
   lines.push(await nodes(page));
   lines.push(...(await memory(tracing, await browser.newBrowserCDPSession())));
@@ -52,7 +54,7 @@ function said({ name, value, unit, goal }: Line): string {
     goal === Number.POSITIVE_INFINITY
       ? ""
       : `  ${value <= goal ? "ok" : "MISSED"}, at most ${goal}`;
-  return `${name.padEnd(44)} ${value.toFixed(0).padStart(7)} ${unit}${beside}`;
+  return `${name.padEnd(54)} ${value.toFixed(0).padStart(7)} ${unit}${beside}`;
 }
 
 type Measured = Omit<Line, "goal">;
@@ -123,6 +125,8 @@ interface TraceEvent {
   readonly tid: number;
   /** Microseconds. */
   readonly dur?: number;
+  /** Of that on the processor. */
+  readonly tdur?: number;
   readonly args?: { readonly name?: string };
 }
 
@@ -132,7 +136,7 @@ async function longestFrame(
   tracing: CDPSession,
   name: string,
   where: string,
-): Promise<Measured> {
+): Promise<Line[]> {
   const events: TraceEvent[] = [];
   const take = (it: { value: unknown[] }) => events.push(...(it.value as TraceEvent[]));
   tracing.on("Tracing.dataCollected", take);
@@ -153,8 +157,13 @@ async function longestFrame(
   const isMain = (it: TraceEvent) => mains.some(({ pid, tid }) => pid === it.pid && tid === it.tid);
   const tasks = events.filter((it) => it.name === "RunTask" && isMain(it));
   if (tasks.length === 0) throw new Error("the trace has no task of the page");
-  const longest = tasks.reduce((most, it) => Math.max(most, it.dur ?? 0), 0);
-  return { name: `longest task while the ${name} scrolls`, value: longest / 1_000, unit: "ms" };
+  const longest = (of: "dur" | "tdur") => Math.max(...tasks.map((it) => it[of] ?? 0)) / 1_000;
+  const line = { name: `longest task while the ${name} scrolls`, unit: "ms", goal: 50 };
+  return [
+    { ...line, value: longest("dur") },
+    // Where other programs want the processor, too, this is what the page itself takes of it.
+    { ...line, name: `${line.name}, processor`, value: longest("tdur") },
+  ];
 }
 
 async function nodes(page: Page): Promise<Line> {

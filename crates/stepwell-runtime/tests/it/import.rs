@@ -42,7 +42,11 @@ async fn a_session_whose_model_was_asked_is_not_asked_again_by_itself() {
     second.pass_ms(30 * DAY_MS).await;
     assert_eq!(second.model.asks_of(session_id).len(), 0, "it ran by itself");
     let row = second.info(session_id).await.row;
-    assert!(row.explain.starts_with("paused by person:import"), "{}", row.explain);
+    assert!(
+        row.explain.starts_with("held, not to run here by itself: imported"),
+        "{}",
+        row.explain
+    );
 
     node.submit(session_id, people::resume()).await.unwrap();
     second.until_status(session_id, Status::Completed).await;
