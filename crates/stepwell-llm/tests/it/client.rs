@@ -93,12 +93,8 @@ async fn a_recorded_stream_comes_out_whole_with_pieces_on_the_way() {
     assert_eq!(answer.reasoning, "\nThe user wants a greeting.\n");
     assert_eq!(answer.content, "\n\nHello there.");
     assert_eq!(answer.finish_reason, FinishReason::Stop);
-    let usage = Usage {
-        prompt_tokens: 30,
-        completion_tokens: 16,
-        reasoning_tokens: 8,
-        ..Usage::default()
-    };
+    let usage =
+        Usage { prompt_tokens: 30, completion_tokens: 16, reasoning_tokens: 8, ..Usage::default() };
     assert_eq!(answer.usage, usage);
     assert!(answer.first_token_ms <= answer.duration_ms);
     let chunks = watcher.chunks();

@@ -23,7 +23,9 @@ async fn doctor_finds_a_running_server_in_order() -> Result<()> {
     ensure!(text(finding(&lines, "worker")?, "message").contains("counter"));
     let human = stage.cli().run(&words).await?;
     human.expect(0)?;
-    ensure!(human.stdout.lines().all(|line| line.starts_with("ok") || line.starts_with("warn")));
+    // What the scripted model cannot do is a warning, with what follows from it on a line below.
+    let is_well = |line: &str| ["ok", "warn", "   "].iter().any(|it| line.starts_with(it));
+    ensure!(human.stdout.lines().all(is_well), "{}", human.stdout);
     Ok(())
 }
 
