@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::agent::{Limits, ModelSpec};
 use stepwell_core::event::{FinishReason, ToolOutcome, Usage};
-use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::tools::OutputSink;
@@ -59,18 +58,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
     let parameters =
         r#"{"type":"object","properties":{"item":{"type":"integer"}},"required":["item"]}"#;
     Agent {
-        name: "bench".to_string(),
         version: 1,
-        instructions: "You look items up.".to_string(),
-        model: ModelSpec {
-            name: "stub".to_string(),
-            base_url: "http://127.0.0.1:1/v1".to_string(),
-            replicas: Vec::new(),
-            fallbacks: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::empty_object(),
-            timeouts: ModelTimeouts::default(),
-        },
         tools: vec![ToolSpec {
             name: "look_up".to_string(),
             description: "Looks an item up.".to_string(),
@@ -81,11 +69,7 @@ pub(crate) fn agent(effect: Effect, steps: u32) -> Agent {
             kind: ToolKind::Worker,
         }],
         limits: Limits { steps_max: steps + 10, repeat_window: 0, ..Limits::default() },
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new("bench", "You look items up.", ModelSpec::new("stub", "http://127.0.0.1:1/v1"))
     }
 }
 

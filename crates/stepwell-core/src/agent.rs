@@ -37,6 +37,25 @@ pub struct Agent {
     pub output: OutputPolicy,
 }
 
+impl Agent {
+    /// An agent without tools and rules, with the default of all else, that was handed in with a task.
+    pub fn new(name: &str, instructions: &str, model: ModelSpec) -> Self {
+        Self {
+            name: name.into(),
+            version: 0,
+            instructions: instructions.into(),
+            model,
+            tools: Vec::new(),
+            limits: Limits::default(),
+            approval_rules: Vec::new(),
+            approval_expires_after_ms: None,
+            interactive: false,
+            retry: RetryPolicy::default(),
+            output: OutputPolicy::default(),
+        }
+    }
+}
+
 /// The model of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSpec {
@@ -76,6 +95,19 @@ pub struct FallbackModel {
 }
 
 impl ModelSpec {
+    /// A model of one server that wants no key, with the default of all else.
+    pub fn new(name: &str, base_url: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            base_url: base_url.into(),
+            replicas: Vec::new(),
+            api_key_env: None,
+            parameters: JsonText::empty_object(),
+            timeouts: ModelTimeouts::default(),
+            fallbacks: Vec::new(),
+        }
+    }
+
     /// The model that is asked in the given attempt of a step in place of this one; `None` for this
     /// one. Each step begins with this one again: a model that is back is used again.
     pub fn fallback_at(&self, attempt: u32) -> Option<&FallbackModel> {

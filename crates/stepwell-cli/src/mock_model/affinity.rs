@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::SessionId;
+use stepwell_core::agent::{Agent, ModelSpec};
 use stepwell_core::event::Usage;
-use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
-use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{Affinity, ModelChunk, ModelPort as _, ModelRequest, ModelSink};
 use tokio::net::TcpListener;
@@ -37,25 +36,8 @@ impl ModelSink for Nobody {
 
 fn agent(base_url: String) -> Agent {
     Agent {
-        name: "a".into(),
         version: 1,
-        instructions: "You work. ".repeat(80),
-        model: ModelSpec {
-            name: "mock".into(),
-            base_url,
-            replicas: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::parse("{}").unwrap(),
-            timeouts: ModelTimeouts::default(),
-            fallbacks: Vec::new(),
-        },
-        tools: Vec::new(),
-        limits: Limits::default(),
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new("a", &"You work. ".repeat(80), ModelSpec::new("mock", base_url))
     }
 }
 

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::SessionId;
+use stepwell_core::agent::{Agent, ModelSpec, ModelTimeouts};
 use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
-use stepwell_core::output::OutputPolicy;
 use stepwell_core::prompt::Prompt;
-use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
@@ -36,25 +35,15 @@ impl Scene {
     /// Asks as a session whose model has said `said` so far.
     async fn ask(&self, task: &str, said: &[&str]) -> Result<ModelAnswer, ModelFailure> {
         let agent = Agent {
-            name: "a".into(),
             version: 1,
-            instructions: "You are.".into(),
-            model: ModelSpec {
-                name: "m".into(),
-                base_url: self.base_url.clone(),
-                replicas: Vec::new(),
-                fallbacks: Vec::new(),
-                api_key_env: None,
-                parameters: JsonText::parse("{}").unwrap(),
-                timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
-            },
-            tools: Vec::new(),
-            limits: Limits::default(),
-            approval_rules: Vec::new(),
-            approval_expires_after_ms: None,
-            interactive: false,
-            retry: RetryPolicy::default(),
-            output: OutputPolicy::default(),
+            ..Agent::new(
+                "a",
+                "You are.",
+                ModelSpec {
+                    timeouts: ModelTimeouts { first_token_ms: 2_000, ..ModelTimeouts::default() },
+                    ..ModelSpec::new("m", &self.base_url)
+                },
+            )
         };
         let mut prompt = Prompt::new(&agent, task);
         for text in said {

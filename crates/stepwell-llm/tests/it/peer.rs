@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
-use stepwell_core::output::OutputPolicy;
+use stepwell_core::SessionId;
+use stepwell_core::agent::{Agent, ModelSpec, ModelTimeouts};
 use stepwell_core::prompt::Prompt;
-use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
@@ -133,25 +132,8 @@ impl ModelSink for Watcher {
 /// A request to `base_url` within `timeouts`.
 pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest {
     let agent = Agent {
-        name: "a".into(),
         version: 1,
-        instructions: "You are.".into(),
-        model: ModelSpec {
-            name: "m".into(),
-            base_url,
-            replicas: Vec::new(),
-            fallbacks: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::parse("{}").unwrap(),
-            timeouts,
-        },
-        tools: Vec::new(),
-        limits: Limits::default(),
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new("a", "You are.", ModelSpec { timeouts, ..ModelSpec::new("m", base_url) })
     };
     ModelRequest {
         session_id: SessionId::from_random([7; 16]),

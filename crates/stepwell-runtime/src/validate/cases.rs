@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use stepwell_core::agent::{Agent, Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::agent::{Agent, ModelSpec};
 use stepwell_core::json::{canonical, read_strict};
-use stepwell_core::output::OutputPolicy;
 use stepwell_core::{JsonText, ToolSpec};
 
 use super::{Judged, judge};
@@ -24,25 +23,8 @@ fn agent(schema: &Value) -> Agent {
         ..ToolSpec::sleep()
     };
     Agent {
-        name: "cases".into(),
-        version: 0,
-        instructions: String::new(),
-        model: ModelSpec {
-            name: "m".into(),
-            base_url: "http://127.0.0.1:8000/v1".into(),
-            replicas: Vec::new(),
-            fallbacks: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::empty_object(),
-            timeouts: ModelTimeouts::default(),
-        },
         tools: vec![tool],
-        limits: Limits::default(),
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new("cases", "", ModelSpec::new("m", "http://127.0.0.1:8000/v1"))
     }
 }
 

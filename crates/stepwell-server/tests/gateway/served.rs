@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::agent::ModelSpec;
 use stepwell_core::event::{EventBody, FinishReason, ToolFinished, Usage};
-use stepwell_core::output::OutputPolicy;
-use stepwell_core::{Actor, Agent, Effect, Input, JsonText, Seq, SessionId, SessionState, Text};
+use stepwell_core::{Actor, Agent, Effect, Input, Seq, SessionId, SessionState, Text};
 use stepwell_ports::model::WireToolCall;
 use stepwell_ports::{ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink, Store};
 use stepwell_proto::v1::{Call, Hello, attach_response};
@@ -193,25 +192,8 @@ fn work(store: &Arc<Unsteady>, gateway: &WorkerGateway, process: &Runtime) -> En
 
 fn agent() -> Agent {
     Agent {
-        name: "reader".into(),
-        version: 0,
-        instructions: "Look.".into(),
-        model: ModelSpec {
-            name: "script".into(),
-            base_url: "http://127.0.0.1:9/v1".into(),
-            replicas: Vec::new(),
-            fallbacks: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::empty_object(),
-            timeouts: ModelTimeouts::default(),
-        },
         tools: vec![spec("a", Effect::Read)],
-        limits: Limits::default(),
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new("reader", "Look.", ModelSpec::new("script", "http://127.0.0.1:9/v1"))
     }
 }
 

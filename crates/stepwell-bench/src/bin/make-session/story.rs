@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use stepwell_core::agent::{Limits, ModelSpec, ModelTimeouts, RetryPolicy};
+use stepwell_core::agent::{Limits, ModelSpec};
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
     Actor, ApprovalDecision, FinishReason, Label, ModelErrorKind, ModelFailed, ModelReplied,
@@ -293,18 +293,7 @@ fn agent() -> Agent {
         kind: ToolKind::Worker,
     };
     Agent {
-        name: "coder".into(),
         version: 1,
-        instructions: "You repair Python projects. Read before you write.".into(),
-        model: ModelSpec {
-            fallbacks: Vec::new(),
-            name: "qwen3-coder".into(),
-            base_url: ENDPOINT.into(),
-            replicas: Vec::new(),
-            api_key_env: None,
-            parameters: JsonText::empty_object(),
-            timeouts: ModelTimeouts::default(),
-        },
         tools: vec![
             tool("read_file", "Reads a file.", Effect::Read),
             tool("shell", "Runs a command.", Effect::Idempotent),
@@ -318,10 +307,11 @@ fn agent() -> Agent {
             commands: Vec::new(),
             verdict: stepwell_core::agent::Verdict::Allow,
         }],
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: stepwell_core::output::OutputPolicy::default(),
+        ..Agent::new(
+            "coder",
+            "You repair Python projects. Read before you write.",
+            ModelSpec::new("qwen3-coder", ENDPOINT),
+        )
     }
 }
 

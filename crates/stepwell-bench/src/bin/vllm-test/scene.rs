@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use stepwell_core::agent::{
-    Agent, Effect, Limits, ModelSpec, ModelTimeouts, RetryPolicy, ToolKind, ToolSpec,
-};
-use stepwell_core::output::OutputPolicy;
+use stepwell_core::agent::{Agent, Effect, ModelSpec, ModelTimeouts, ToolKind, ToolSpec};
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
@@ -102,20 +99,7 @@ impl Scene {
 fn agent(base_url: String, model: &str) -> Agent {
     let schema = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
     Agent {
-        name: "tester".into(),
         version: 1,
-        instructions: "You read files and answer questions about them. Use the tools you have. \
-                       Answer in short sentences."
-            .repeat(6),
-        model: ModelSpec {
-            name: model.into(),
-            base_url,
-            replicas: Vec::new(),
-            api_key_env: Some(KEY_ENV.into()),
-            parameters: JsonText::empty_object(),
-            timeouts: TIMEOUTS,
-            fallbacks: Vec::new(),
-        },
         tools: vec![ToolSpec {
             name: "read_file".into(),
             description: "Reads a text file.".into(),
@@ -125,11 +109,16 @@ fn agent(base_url: String, model: &str) -> Agent {
             timeout_ms: 1_000,
             kind: ToolKind::Worker,
         }],
-        limits: Limits::default(),
-        approval_rules: Vec::new(),
-        approval_expires_after_ms: None,
-        interactive: false,
-        retry: RetryPolicy::default(),
-        output: OutputPolicy::default(),
+        ..Agent::new(
+            "tester",
+            &"You read files and answer questions about them. Use the tools you have. \
+                       Answer in short sentences."
+                .repeat(6),
+            ModelSpec {
+                api_key_env: Some(KEY_ENV.into()),
+                timeouts: TIMEOUTS,
+                ..ModelSpec::new(model, base_url)
+            },
+        )
     }
 }
