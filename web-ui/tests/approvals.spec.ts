@@ -1,10 +1,9 @@
 import { expect } from "@playwright/test";
 import { test } from "./stage.ts";
-import { AGENT, PUSH } from "./stories.ts";
+import { AGENT, pushing } from "./stories.ts";
 
 test("approve by keyboard only", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(`${stage.url}/approvals`);
   await expect(
     page.getByRole("list", { name: "Open approvals" }).getByRole("listitem"),
@@ -38,8 +37,7 @@ test("approve by keyboard only", async ({ page, stage }) => {
 });
 
 test("deny by keyboard only, with a reason that the model is told", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(`${stage.url}/approvals`);
   await expect(page.getByRole("list", { name: "Open approvals" }).getByRole("link")).toBeVisible();
   await page.keyboard.press("a");
@@ -72,8 +70,7 @@ test("edit and approve: it runs with what was written, and only with that", asyn
   page,
   stage,
 }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(`${stage.url}/approvals`);
   await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
   const card = page.getByRole("article");
@@ -94,8 +91,7 @@ test("edit and approve: it runs with what was written, and only with that", asyn
 });
 
 test("somebody else was faster", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(`${stage.url}/approvals`);
   await page.getByRole("list", { name: "Open approvals" }).getByRole("link").click();
   const card = page.getByRole("article");

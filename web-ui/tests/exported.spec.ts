@@ -5,13 +5,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, type Page } from "@playwright/test";
 import { type Stage, stepwell, test } from "./stage.ts";
-import { AGENT, PUSH } from "./stories.ts";
+import { waiting } from "./stories.ts";
 
 /** A session that waits for an approval, as a file. */
 async function exported(stage: Stage): Promise<string> {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   const file = join(stage.folder, "failed.stepwell");
   await stage.cli("export", id, "-o", file);
   return file;

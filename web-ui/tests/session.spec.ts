@@ -1,7 +1,7 @@
 import { expect, type Page } from "@playwright/test";
 import { longSession } from "./long-session.ts";
 import { test } from "./stage.ts";
-import { AGENT, HELLO, HOSTILE, PUSH } from "./stories.ts";
+import { AGENT, HELLO, HOSTILE, pushing, waiting } from "./stories.ts";
 
 const rows = (page: Page) => page.getByRole("treegrid", { name: "Steps" }).getByRole("row");
 const said = (page: Page) => page.getByRole("log", { name: "Conversation" }).getByRole("article");
@@ -11,9 +11,7 @@ test("a session is shown as tree, conversation and details of one selection", as
   page,
   stage,
 }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(rows(page)).toHaveCount(5);
   await expect(said(page).last()).toContainText("I push it.");
@@ -35,9 +33,7 @@ test("a session is shown as tree, conversation and details of one selection", as
 });
 
 test("any moment can be reached, said plainly, and linked to", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   await stage.cli("approve", id, "--by", "ada");
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   await page.goto(`${stage.url}/s/${id}`);
@@ -68,9 +64,7 @@ test("what the tree shows of a moment is what the server computes for it", async
   page,
   stage,
 }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   await stage.cli("deny", id, "--by", "ada", "--reason", "no");
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   const head = (await stage.cli("events", id)).trim().split("\n").length;
@@ -94,9 +88,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   page,
   stage,
 }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   await stage.cli("approve", id, "--by", "ada");
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   await page.goto(`${stage.url}/s/${id}@4`);
@@ -133,9 +125,7 @@ test("after a restart of the server the session goes on without gap or double", 
   page,
   stage,
 }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
-  await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  const id = await waiting(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(page.locator(".scrubber-live")).toHaveText("live");
   await stage.killServer();
@@ -150,8 +140,7 @@ test("after a restart of the server the session goes on without gap or double", 
 });
 
 test("the inline approval moves the session", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(page.getByLabel("Why it waits")).toBeVisible();
   await page.keyboard.press("a");

@@ -1,6 +1,6 @@
 import { expect } from "@playwright/test";
 import { test } from "./stage.ts";
-import { AGENT, HELLO, PUSH } from "./stories.ts";
+import { AGENT, HELLO, pushing } from "./stories.ts";
 
 /** A story for each word: `push` waits for a person, the others are done at once. */
 const BOTH = `${HELLO}
@@ -84,8 +84,7 @@ test("a session is started from here, once", async ({ page, stage }) => {
 });
 
 test("a server that goes away is named, and what was read stays", async ({ page, stage }) => {
-  await stage.start(PUSH);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Push the fix.");
+  const id = await pushing(stage);
   await page.goto(stage.url);
   const line = page.locator(`[data-session="${id}"]`);
   await expect(line).toContainText("waits for approval");
