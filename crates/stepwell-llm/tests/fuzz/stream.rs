@@ -155,7 +155,7 @@ impl Said {
     }
 
     fn take(&mut self, data: &str) {
-        let event = strict(data);
+        let event = strict(data.trim());
         for choice in items(member(&event, "choices")) {
             for message in ["delta", "message"].map(|name| member(choice, name)) {
                 for call in items(member(message, "tool_calls")) {
