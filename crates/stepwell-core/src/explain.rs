@@ -123,7 +123,7 @@ fn acting(state: &SessionState) -> String {
         CallStatus::Dispatched { .. } if is_imported(state) => {
             format!("{what} ran on a worker where it comes from, its outcome is not known here")
         }
-        CallStatus::Dispatched { worker } => format!("{what} runs on worker {worker}"),
+        CallStatus::Dispatched { worker } => format!("{what} was given to worker {worker}"),
         CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {
             Some(due_at) => format!("{what} was lost and starts again at {}", due_at.to_utc()),
             None => format!("{what} was lost and starts again"),

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod against;
+mod alive;
 mod approvals;
 mod archive;
 mod cli;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use stepwell_core::decide::Verdict;
-use stepwell_core::event::ApprovalDecision;
-use stepwell_core::{ApprovalId, Input, JsonText, SessionId, Text, ToolSpec};
+use stepwell_core::event::{ApprovalDecision, Question};
+use stepwell_core::state::Approval;
+use stepwell_core::{ApprovalId, CallId, Input, JsonText, SessionId, Text, ToolSpec};
 use stepwell_ports::ApprovalFilter;
 use stepwell_proto::v1;
 use stepwell_runtime::{EngineError, validate};
@@ -46,7 +47,8 @@ impl v1::approval_service_server::ApprovalService for Approvals {
         let ruling = Ruling::try_from(request.into_inner())?;
         let store = self.0.engine.store().clone();
         let (session_id, approval_id) = find::approval(&*store, &ruling.approval).await?;
-        let tool = self.open_tool(session_id, approval_id).await?;
+        let asked = self.asked(session_id, approval_id).await?;
+        let tool = asked.as_ref().and_then(|it| it.tool.clone());
         let arguments = checked_arguments(tool.as_ref(), ruling.arguments)?;
         if ruling.decision == ApprovalDecision::Happened
             && let Some(tool) = &tool
@@ -67,6 +69,9 @@ impl v1::approval_service_server::ApprovalService for Approvals {
             tool: ruling.tool,
             by: ruling.by,
         };
+        if let Some(asked) = &asked {
+            self.expect_dead(session_id, asked)?;
+        }
         let submitted = self.0.engine.submit(session_id, Input::Decide(verdict)).await;
         let submitted = submitted.map_err(|error| status::engine(session_id, error))?;
         let row = find::approval_row(&*store, session_id, approval_id).await?;
@@ -79,23 +84,50 @@ impl v1::approval_service_server::ApprovalService for Approvals {
 }
 
 impl Approvals {
-    /// The tool that an open approval is about. `None` when it is not open (any more), or about a
-    /// tool that the agent lacks: the engine says then what is wrong.
-    async fn open_tool(
+    /// What an open approval is about. `None` when it is not open (any more): the engine says then
+    /// what is wrong.
+    async fn asked(
         &self,
         session_id: SessionId,
         approval_id: ApprovalId,
-    ) -> Result<Option<ToolSpec>, Status> {
+    ) -> Result<Option<Asked>, Status> {
         let state = match self.0.engine.state(session_id).await {
             Ok(state) => state,
             // Only an owner may put it away, and the decision brings it one.
             Err(EngineError::Quarantined { .. }) => return Ok(None),
             Err(error) => return Err(status::engine(session_id, error)),
         };
-        let call = state.approvals.get(&approval_id).and_then(|it| state.calls.get(&it.call_id));
-        let tool = state.agent().zip(call).and_then(|(agent, call)| agent.tool(&call.tool));
-        Ok(tool.cloned())
+        let Some(approval) = state.approvals.get(&approval_id) else { return Ok(None) };
+        let Some(call) = state.calls.get(&approval.call_id) else { return Ok(None) };
+        let tool = state.agent().and_then(|agent| agent.tool(&call.tool)).cloned();
+        let Approval { call_id, question, .. } = *approval;
+        Ok(Some(Asked { call_id, attempt: call.attempt, question, tool }))
     }
+
+    /// Nobody says what became of a call that its worker still has: the worker will.
+    fn expect_dead(&self, session_id: SessionId, asked: &Asked) -> Result<(), Status> {
+        let Asked { call_id, attempt, question, .. } = *asked;
+        if question != Question::WhatHappened {
+            return Ok(());
+        }
+        let Some(worker) = self.0.gateway.holder(session_id, call_id, attempt) else {
+            return Ok(());
+        };
+        Err(Status::failed_precondition(format!(
+            "session {session_id}: worker {worker} is connected and still has call {call_id}, so its \
+             outcome is not for a person to say: wait for its result, which answers the question; if \
+             the call hangs, stop that worker and ask again, or cancel the session"
+        )))
+    }
+}
+
+/// What an open approval is about.
+struct Asked {
+    call_id: CallId,
+    attempt: u32,
+    question: Question,
+    /// `None` for a tool that the agent lacks.
+    tool: Option<ToolSpec>,
 }
 
 /// The arguments that a person puts in the place of the model's; they must fit the tool's schema.

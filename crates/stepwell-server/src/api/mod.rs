@@ -74,8 +74,23 @@ impl Api {
 
     /// A list row, with what only the live engine knows about why it waits.
     pub(crate) fn row_to_wire(&self, row: SessionRow) -> v1::Session {
+        let news = self.gateway.news(Some(row.session_id)).remove(&row.session_id);
+        self.row_with_news(row, news)
+    }
+
+    /// The same for a page of a list.
+    pub(crate) fn rows_to_wire(&self, rows: Vec<SessionRow>) -> Vec<v1::Session> {
+        let mut news = self.gateway.news(None);
+        let row_to_wire = |row: SessionRow| {
+            let news = news.remove(&row.session_id);
+            self.row_with_news(row, news)
+        };
+        rows.into_iter().map(row_to_wire).collect()
+    }
+
+    fn row_with_news(&self, row: SessionRow, news: Option<String>) -> v1::Session {
         let blocked = self.engine.live(row.session_id).blocked;
-        let explain = explained(&row, blocked);
+        let explain = explained(&row, [blocked, news]);
         convert::session(row, explain)
     }
 
@@ -94,13 +109,19 @@ impl Api {
 }
 
 /// The row's sentence, and what only the live engine knows.
-pub(crate) fn explained(row: &SessionRow, blocked: Option<String>) -> String {
-    match blocked {
-        Some(blocked) if !row.status.is_final() && !row.explain.contains(&blocked) => {
-            format!("{}; {blocked}", row.explain)
+pub(crate) fn explained(
+    row: &SessionRow,
+    known_live: impl IntoIterator<Item = Option<String>>,
+) -> String {
+    let mut explain = row.explain.clone();
+    if !row.status.is_final() {
+        for it in known_live.into_iter().flatten() {
+            if !explain.contains(&it) {
+                explain = format!("{explain}; {it}");
+            }
         }
-        Some(_) | None => row.explain.clone(),
     }
+    explain
 }
 
 /// Why the scheduled calls of a session do not start, when nobody offers their tools.

@@ -59,7 +59,7 @@ impl v1::session_service_server::SessionService for Sessions {
         let page = self.0.engine.store().sessions(&filter, page.as_deref(), rows).await;
         let page = page.map_err(|error| status::store(&error))?;
         Ok(Response::new(v1::ListSessionsResponse {
-            sessions: page.rows.into_iter().map(|row| self.0.row_to_wire(row)).collect(),
+            sessions: self.0.rows_to_wire(page.rows),
             next_page_token: page.next_page.unwrap_or_default(),
         }))
     }
@@ -296,7 +296,8 @@ impl Sessions {
                 state.last_reply.preview().clone_into(&mut answer.answer);
                 answer.account = Some(convert::account(&state.account, &api.options.prices));
                 answer.agent_json = agent_json(&state)?;
-                info.row.explain = explained(&info.row, blocked);
+                let news = api.gateway.news(Some(session_id)).remove(&session_id);
+                info.row.explain = explained(&info.row, [blocked, news]);
             }
             // The row says why, and what else is known stays visible.
             Err(EngineError::Quarantined { reason, .. }) => {

@@ -16,10 +16,11 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::catalogue::is_stronger;
-use super::hello::Registration;
+use super::hello::{CallKey, Registration};
 use super::info::WorkerInfo;
 use super::options::{OUTBOUND_MAX, WORKERS_MAX};
 use super::split_label;
+use super::standing::Awaited;
 use super::worker::{Link, Moment, Opening, Worker, WorkerId};
 
 /// Times after which a worker counts as gone.
@@ -40,6 +41,8 @@ pub(super) struct Fleet {
     /// The process that has a name now.
     pub(super) names: HashMap<String, WorkerId>,
     queues: HashMap<String, VecDeque<Waiter>>,
+    /// Calls whose worker has not come back since this server process began.
+    pub(super) awaited: BTreeMap<CallKey, Awaited>,
     pub(super) patience: Patience,
     last_id: u64,
     last_fence: u64,
@@ -71,6 +74,7 @@ impl Fleet {
             workers: BTreeMap::new(),
             names: HashMap::new(),
             queues: HashMap::new(),
+            awaited: BTreeMap::new(),
             patience,
             last_id: 0,
             last_fence: started_at.0.saturating_mul(1 << FENCE_BITS),

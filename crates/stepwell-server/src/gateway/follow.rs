@@ -16,9 +16,10 @@ use stepwell_ports::{ToolReport, ToolRequest};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Adopt, Following, Look, Start};
+use super::calls::{Adopt, Following, Look, Start, key_of};
 use super::options::TIMEOUT_MS_MAX;
 use super::place::Place;
+use super::standing::Awaiting;
 use super::worker::Attention;
 use super::{Shared, split_label};
 
@@ -113,6 +114,7 @@ impl Shared {
             return ToolReport::Lost { reason };
         }
         let (name, _) = split_label(worker);
+        let awaiting = Awaiting::new(self, key_of(request));
         let mut changes = self.changes.subscribe();
         let mut give_up_at = Instant::now() + self.options.reconnect_grace;
         let mut is_cancelled = false;
@@ -121,6 +123,7 @@ impl Shared {
             let adopt = self.fleet().adopt(split_label(worker), request, &sink, now);
             let until = match adopt {
                 Adopt::Adopted(following) => {
+                    drop(awaiting);
                     return self.follow(following, request, &cancel).await;
                 }
                 Adopt::Lost(reason) => return ToolReport::Lost { reason },
@@ -130,6 +133,7 @@ impl Shared {
                 let reason = format!("worker {name} did not come back in time");
                 return ToolReport::Lost { reason };
             }
+            awaiting.until(worker, until);
             tokio::select! {
                 _ = changes.changed() => {}
                 () = sleep_until(until) => {}

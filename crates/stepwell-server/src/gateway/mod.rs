@@ -9,7 +9,7 @@
 //! `fleet` keeps workers, places and queues, `worker` one worker's state, `calls` the life of a call,
 //! `reports` what workers say of it, `held` what they have that nobody follows, `follow` waits for a
 //! call's end, `place` for a free place, `stream` is a worker's connection, `tend` brings `late` reports
-//! to the log and stops `orphans`.
+//! to the log and stops `orphans`, `standing` is what people are told beside the log.
 //!
 //! Invariants: a call is sent only against a credit. A report counts only with its call's fence, and is
 //! acknowledged once it is durable or void. There is no task here: a stream runs in its response, a
@@ -27,13 +27,16 @@ mod options;
 mod orphans;
 mod place;
 mod reports;
+mod standing;
 mod stream;
 mod tend;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use stepwell_core::{CallId, SessionId};
 use stepwell_ports::tools::{OutputSink, Receipt};
 use stepwell_ports::{Clock, Store, ToolGateway, ToolProbe, ToolReport, ToolRequest, ToolSlot};
 use stepwell_proto::v1::AttachRequest;
@@ -45,6 +48,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::calls::key_of;
 use self::fleet::{Fleet, Patience};
+use self::hello::CallKey;
 use self::place::{Place, reserve};
 use self::stream::{Responses, attach};
 use self::worker::Moment;
@@ -142,6 +146,17 @@ impl WorkerGateway {
     /// come back.
     pub fn is_gone(&self, worker: &str) -> bool {
         self.shared.is_gone(worker)
+    }
+
+    /// The connected worker that has this attempt of a call: it runs there, or its report is kept there.
+    pub fn holder(&self, session_id: SessionId, call_id: CallId, attempt: u32) -> Option<String> {
+        self.shared.fleet().holder(CallKey { session_id, call_id, attempt })
+    }
+
+    /// What people should hear of the calls of each session, or of one, beside its log: a worker that
+    /// is away and when its lease ends, a worker that is back with a call that was given up.
+    pub fn news(&self, of: Option<SessionId>) -> BTreeMap<SessionId, String> {
+        self.shared.fleet().news(of, self.shared.options.heartbeat, Instant::now())
     }
 
     /// Reports without a follower, for an engine that [`WorkerGateway::tend`] is not right for. There

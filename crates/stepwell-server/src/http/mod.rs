@@ -170,7 +170,7 @@ async fn sessions(
     let store = api.engine.store();
     let page = store.sessions(&query.filter, query.page.as_deref(), query.rows).await;
     let page = page.map_err(|error| status::store(&error))?;
-    let rows: Vec<_> = page.rows.into_iter().map(|row| api.row_to_wire(row)).collect();
+    let rows = api.rows_to_wire(page.rows);
     json::sessions(&rows, page.next_page.as_deref())
 }
 

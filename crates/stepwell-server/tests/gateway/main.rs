@@ -11,6 +11,7 @@ mod probe;
 mod proxy;
 mod receipts;
 mod served;
+mod standing;
 #[path = "../troubled/mod.rs"]
 mod troubled;
 mod unsteady;
