@@ -150,7 +150,7 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
 }
 
 fn stop(event: &Event, reason: &str) -> Stop {
-    Stop { by: event.actor.clone(), at: event.time, reason: reason.to_string() }
+    Stop { by: event.actor.clone(), at: event.time, reason: reason.to_string(), seq: event.seq }
 }
 
 fn created(state: &mut SessionState, event: &Event, it: &SessionCreated) -> Result<(), String> {

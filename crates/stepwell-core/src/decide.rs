@@ -153,13 +153,14 @@ pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<De
     if !draft.events.is_empty() {
         draft.follow()?;
     }
-    if is_step && draft.events.len() == 1 {
-        return Err(Reject::NothingToStep { why: explain(state) });
-    }
     let mut before = pending(state);
     before.sort_unstable();
     let mut commands = pending(&draft.state);
     commands.retain(|command| before.binary_search(command).is_err());
+    // Of a session that was brought here, the step begins with what was owed there.
+    if is_step && draft.events.len() == 1 && !commands.iter().any(|it| it.is_due(now)) {
+        return Err(Reject::NothingToStep { why: explain(state) });
+    }
     Ok(Decision { events: draft.events, commands, state: draft.state })
 }
 
@@ -234,7 +235,9 @@ fn accept(state: &SessionState, input: Input, now: TimestampMs) -> Result<Accept
             Ok(unless(state.cancelled.is_some(), CancelRequested { reason }, by))
         }
         (_, Input::Pause { reason, by }) => {
-            Ok(unless(state.paused.is_some(), PauseRequested { reason }, by))
+            // An import holds it anew: what the pause of elsewhere let go on does not go on here.
+            let said_before = state.paused.is_some() && !by.is_import();
+            Ok(unless(said_before, PauseRequested { reason }, by))
         }
         (_, Input::Resume { once: true, .. }) if state.paused.is_none() => Err(Reject::NotPaused),
         (_, Input::Resume { once, by }) => {
@@ -398,6 +401,9 @@ fn accept_fork(
 
 /// Every timer that is due, earliest first.
 fn due_timers(state: &SessionState, now: TimestampMs) -> Accepted {
+    if state.is_brought() {
+        return Vec::new();
+    }
     let mut due: Vec<_> = state.timers.iter().filter(|(_, due_at)| **due_at <= now).collect();
     due.sort_by_key(|(timer, due_at)| (**due_at, **timer));
     let fired =

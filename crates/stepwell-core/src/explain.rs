@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::event::{LimitKind, ModelErrorKind, Outcome, Question, Timer};
-use crate::state::{Call, CallStatus, Phase, SessionState, Stop};
+use crate::state::{Approval, Call, CallStatus, Phase, SessionState, Stop};
 
 /// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
 /// the disk is full) is added by whoever has it.
@@ -32,16 +32,26 @@ pub fn explain(state: &SessionState) -> String {
         }
         Phase::Finished { .. } => String::new(),
     };
-    match &state.paused {
-        Some(stop) if stop.by.is_import() => {
-            format!(
-                "held, not to run here by itself: {}; {base}; go on with stepwell resume",
-                stop.reason
-            )
-        }
-        Some(stop) => format!("paused by {}; {base}; go on with stepwell resume", who(stop)),
-        None => base,
-    }
+    let Some(stop) = &state.paused else { return base };
+    let held = if stop.by.is_import() {
+        format!("held, not to run here by itself: {}", stop.reason)
+    } else {
+        format!("paused by {}", who(stop))
+    };
+    let asks = open_questions(state) > 0;
+    // Of a question it stays true; whatever else went on there does not go on here.
+    let when = if state.is_brought() && !asks { "when it was exported: " } else { "" };
+    let way_on = if asks {
+        "the answer is taken meanwhile, and nothing new begins before stepwell resume"
+    } else {
+        "go on with stepwell resume"
+    };
+    format!("{held}; {when}{base}; {way_on}")
+}
+
+/// Calls that only a person can move.
+fn open_questions(state: &SessionState) -> usize {
+    state.calls.values().filter(|call| urgency(call) <= ASKS_LAST).count()
 }
 
 fn who(stop: &Stop) -> String {
@@ -96,6 +106,15 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
 }
 
 fn acting(state: &SessionState) -> String {
+    let first = first_open(state);
+    match open_questions(state) {
+        0 | 1 => first,
+        2 => format!("{first}; one more call waits for a person"),
+        asked => format!("{first}; {} more calls wait for a person", asked - 1),
+    }
+}
+
+fn first_open(state: &SessionState) -> String {
     let open =
         state.calls.iter().filter(|(_, it)| !matches!(it.status, CallStatus::Settled { .. }));
     // What only a person can move is said first.
@@ -105,11 +124,13 @@ fn acting(state: &SessionState) -> String {
     match &call.status {
         CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome => {
             let approval = state.approvals.iter().find(|(_, it)| it.call_id == *call_id);
-            match approval.map(|(approval_id, it)| (approval_id, it.question, &it.rule)) {
-                Some((id, Question::MayRun, rule)) => {
-                    format!("waits for approval {id}: may {what} run? {rule}")
+            match approval {
+                Some((id, Approval { question: Question::MayRun, rule, expires_at, .. })) => {
+                    let lapses = expires_at.map(|at| format!("; it lapses at {}", at.to_utc()));
+                    let lapses = lapses.unwrap_or_default();
+                    format!("waits for approval {id}: may {what} run? {rule}{lapses}")
                 }
-                Some((id, Question::WhatHappened, rule)) => {
+                Some((id, Approval { question: Question::WhatHappened, rule, .. })) => {
                     format!(
                         "waits for a person to say what became of {what} (approval {id}): {rule}"
                     )
@@ -120,7 +141,7 @@ fn acting(state: &SessionState) -> String {
         CallStatus::AwaitingAnswer => format!("{what} waits for an answer: stepwell send"),
         CallStatus::Scheduled if !state.works_on(call) => format!("{what} has not started"),
         CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
-        CallStatus::Dispatched { .. } if is_imported(state) => {
+        CallStatus::Dispatched { .. } if state.is_brought() => {
             format!("{what} ran on a worker where it comes from, its outcome is not known here")
         }
         CallStatus::Dispatched { worker } => format!("{what} was given to worker {worker}"),
@@ -141,15 +162,13 @@ fn acting(state: &SessionState) -> String {
     }
 }
 
-/// Held since it came from elsewhere: what ran there is unknown here.
-fn is_imported(state: &SessionState) -> bool {
-    state.paused.as_ref().is_some_and(|stop| stop.by.is_import())
-}
+/// The last urgency of calls that only a person can move.
+const ASKS_LAST: u8 = 1;
 
 fn urgency(call: &Call) -> u8 {
     match &call.status {
         CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome => 0,
-        CallStatus::AwaitingAnswer => 1,
+        CallStatus::AwaitingAnswer => ASKS_LAST,
         CallStatus::Dispatched { .. } | CallStatus::Scheduled => 2,
         CallStatus::AwaitingRetry | CallStatus::Sleeping => 3,
         CallStatus::Proposed

@@ -57,9 +57,26 @@ pub enum Command {
     },
 }
 
-/// What a session in `state` is owed. O(open calls and timers).
+impl Command {
+    /// Whether there is something to do for it at `now`, and not only to wait.
+    pub(crate) fn is_due(&self, now: TimestampMs) -> bool {
+        match self {
+            Self::WaitUntil { due_at, .. } => *due_at <= now,
+            Self::AskModel { .. }
+            | Self::RunTool { .. }
+            | Self::FollowTool { .. }
+            | Self::StopTool { .. } => true,
+        }
+    }
+}
+
+/// What a session in `state` is owed. O(open calls and timers). One that was only brought here is owed
+/// nothing before somebody gives it an input.
 pub fn pending(state: &SessionState) -> Vec<Command> {
     let mut commands = Vec::new();
+    if state.is_brought() {
+        return commands;
+    }
     match state.phase {
         Phase::Absent | Phase::Finished { .. } => return commands,
         Phase::Thinking { attempt } => {

@@ -20,7 +20,7 @@ use crate::prompt::Prompt;
 use crate::text::Text;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 4;
+pub const STATE_VERSION: u32 = 5;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -304,6 +304,8 @@ pub struct Stop {
     pub at: TimestampMs,
     /// In their words.
     pub reason: String,
+    /// With which event.
+    pub seq: Seq,
 }
 
 /// What a list says about where a session is.
@@ -423,8 +425,18 @@ impl SessionState {
         matches!(self.phase, Phase::Finished { .. })
     }
 
+    /// Whether it was brought here from elsewhere and nobody has given it an input since. Nothing of
+    /// it goes on here: nobody here asked for it.
+    pub fn is_brought(&self) -> bool {
+        let stop = self.paused.as_ref();
+        stop.is_some_and(|it| it.by.is_import() && it.seq == self.head) && !self.is_finished()
+    }
+
     /// The next moment at which a timer is due.
     pub fn next_due(&self) -> Option<TimestampMs> {
+        if self.is_brought() {
+            return None;
+        }
         self.timers.values().min().copied()
     }
 
@@ -438,6 +450,7 @@ impl SessionState {
                 Outcome::LimitReached => Status::LimitReached,
             },
             Phase::Absent | Phase::Ready if self.paused.is_none() => Status::Pending,
+            Phase::Thinking { .. } if self.is_brought() => Status::Paused,
             Phase::Thinking { .. } => Status::Thinking,
             Phase::Acting => self.acting_status(),
             Phase::Absent | Phase::Ready | Phase::Backoff { .. } | Phase::Listening
@@ -483,7 +496,7 @@ impl SessionState {
     fn acting_status(&self) -> Status {
         let any =
             |wanted: fn(&CallStatus) -> bool| self.calls.values().any(|call| wanted(&call.status));
-        if self.calls.values().any(|call| self.works_on(call)) {
+        if !self.is_brought() && self.calls.values().any(|call| self.works_on(call)) {
             Status::ExecutingTools
         } else if any(|it| matches!(it, CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome))
         {

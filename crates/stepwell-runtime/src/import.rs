@@ -63,8 +63,9 @@ impl ImportFold {
         Ok(())
     }
 
-    /// Holds the session unless it is over or held already, so that it does not run by itself where
-    /// it was brought to. Gives the events that say so, in their stored form.
+    /// Holds the session unless it is over, so that it does not run by itself where it was brought to.
+    /// One that was paused where it comes from is held anew: what went on in that pause does not go
+    /// on here. Gives the events that say so, in their stored form.
     ///
     /// # Errors
     /// [`HoldError`].
@@ -75,7 +76,11 @@ impl ImportFold {
         }
         let by = Actor::Person(IMPORTER.to_owned());
         let before = self.approvals_only();
-        let decision = decide(&self.state, Input::Pause { reason: reason.to_owned(), by }, now)?;
+        let reason = match self.state.paused.as_ref().filter(|stop| !stop.by.is_import()) {
+            Some(stop) => format!("{reason}; paused before by {}", stop.by),
+            None => reason.to_owned(),
+        };
+        let decision = decide(&self.state, Input::Pause { reason, by }, now)?;
         self.state = decision.state;
         self.note_approvals(&before);
         Ok(decision.events.into_iter().map(stored).collect::<Result<_, _>>()?)

@@ -41,7 +41,7 @@ pub const IMPORTER: &str = "import";
 
 impl Actor {
     /// Whether it stands for an import.
-    pub(crate) fn is_import(&self) -> bool {
+    pub fn is_import(&self) -> bool {
         matches!(self, Self::Person(name) if name == IMPORTER)
     }
 }

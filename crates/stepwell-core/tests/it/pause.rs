@@ -1,7 +1,8 @@
 //! Pausing in each phase: what runs ends, nothing new starts, and `resume` goes on where it was.
 
-use stepwell_core::event::{ApprovalDecision, ModelErrorKind};
-use stepwell_core::{Command, Input, Reject, Status};
+use stepwell_core::event::{ApprovalDecision, IMPORTER, ModelErrorKind};
+use stepwell_core::explain::explain;
+use stepwell_core::{Actor, Command, Input, Reject, Status};
 
 use crate::world::{World, ada, agent, bob, id, message, pause, reserved, resume, session_created};
 
@@ -192,4 +193,108 @@ fn a_step_with_nothing_to_do_says_what_is_waited_for() {
 #[test]
 fn a_session_that_runs_cannot_be_stepped() {
     assert_eq!(World::new().refused(step()), Reject::NotPaused);
+}
+
+/// What an import does to a session that is not over.
+fn brought() -> Input {
+    let by = Actor::Person(IMPORTER.to_owned());
+    Input::Pause { reason: "from a file".to_owned(), by }
+}
+
+/// Nobody here asked for it: whatever was under way elsewhere is not under way here.
+#[test]
+fn a_session_that_was_brought_here_is_owed_nothing_until_somebody_gives_it_an_input() {
+    let dispatched = || {
+        let mut world = World::acting(&[("pay", "{}")]);
+        world.reserve(id(1, 1));
+        world
+    };
+    let paused = |mut world: World| {
+        world.when(pause());
+        world
+    };
+    for (name, mut world, was) in [
+        ("thinking", World::new(), "when it was exported: waits for the model small, step 1"),
+        ("thinking, paused", paused(World::new()), "paused before by person:bob; when it was"),
+        ("dispatched", dispatched(), "ran on a worker where it comes from, its outcome is not"),
+        ("dispatched, paused", paused(dispatched()), "ran on a worker where it comes from"),
+        (
+            "asleep",
+            World::acting(&[("sleep", r#"{"seconds":60}"#)]),
+            "when it was exported: sleeps",
+        ),
+    ] {
+        let before = world.status();
+        let reason = match &world.state.paused {
+            Some(stop) => format!("from a file; paused before by {}", stop.by),
+            None => "from a file".to_owned(),
+        };
+        let by = Actor::Person(IMPORTER.to_owned());
+        assert_eq!(world.when(Input::Pause { reason, by }), ["pause_requested"], "{name}");
+        assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]), "{name}");
+        assert_eq!(world.state.next_due(), None, "{name}");
+        let why = explain(&world.state);
+        assert!(why.starts_with("held, not to run here by itself: from a file"), "{name}: {why}");
+        assert!(why.contains(was), "{name}: {why}");
+        world.after(24 * 3_600_000);
+        assert!(world.when(Input::Wake).is_empty(), "{name}: no timer of elsewhere fires here");
+        assert_eq!(world.when(resume()), ["resume_requested"], "{name}");
+        assert!(!world.pending().is_empty(), "{name}: it is {before:?} again");
+    }
+}
+
+/// What a step lets through of a session that was brought here is what was owed there.
+#[test]
+fn a_step_of_a_session_that_was_brought_here_begins_with_what_was_owed() {
+    let mut world = World::new();
+    world.when(brought());
+    assert_eq!(world.when(step()), ["resume_requested"]);
+    assert_eq!(world.pending(), [Command::AskModel { step: 1, attempt: 1 }]);
+    assert_eq!(explain(&world.state).matches("when it was exported").count(), 0);
+    assert_eq!(world.calls(&[("find", "{}")]), ["model_replied"], "one thing, and it is held");
+    assert_eq!(world.when(step()), ["resume_requested", "tool_scheduled"]);
+
+    let mut world = World::acting(&[("pay", "{}")]);
+    world.reserve(id(1, 1));
+    world.when(brought());
+    assert_eq!(world.when(step()), ["resume_requested"]);
+    assert_eq!(world.lose(id(1, 1)), ["tool_lost", "approval_requested"]);
+
+    let mut world = World::acting(&[("sleep", r#"{"seconds":60}"#)]);
+    world.when(brought());
+    assert!(matches!(world.refused(step()), Reject::NothingToStep { .. }), "it is not due");
+    assert!(world.state.is_brought(), "a refused input touches nothing");
+    world.after(61_000);
+    assert_eq!(world.when(step()), ["resume_requested"]);
+    assert_eq!(world.when(Input::Wake)[0], "timer_fired");
+
+    let mut world = World::acting(&[("ship", "{}")]);
+    world.when(brought());
+    let Reject::NothingToStep { why } = world.refused(step()) else { panic!() };
+    assert!(why.contains("waits for approval") && !why.contains("when it was exported"), "{why}");
+}
+
+/// Answers are taken in a pause, and what follows from them waits for its end.
+#[test]
+fn what_is_asked_in_a_pause_can_be_answered_and_the_sentence_says_so() {
+    let mut agent = agent();
+    agent.approval_expires_after_ms = Some(60_000);
+    let mut world = World::of(agent);
+    world.calls(&[("ask_user", r#"{"question":"Which?"}"#), ("ship", "{}")]);
+    world.when(pause());
+    let why = explain(&world.state);
+    for part in [
+        "paused by person:bob",
+        "waits for approval",
+        "it lapses at ",
+        "one more call waits for a person",
+        "the answer is taken meanwhile, and nothing new begins before stepwell resume",
+    ] {
+        assert!(why.contains(part), "{part:?} is not in {why:?}");
+    }
+    assert_eq!(world.decided(ApprovalDecision::Deny), ["approval_decided", "tool_refused"]);
+    assert_eq!(world.when(message("the left one")), ["message_received"]);
+    assert_eq!(world.status(), Status::Paused);
+    assert!(explain(&world.state).ends_with("go on with stepwell resume"));
+    assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::look;
+use stepwell_tests::{SOON, Stage, agent_with, look, until};
 
 use super::{Desk, completed, export, history, names, text, waiting};
 
@@ -110,6 +110,42 @@ async fn an_open_session_is_held_and_goes_on_when_a_person_says_so() -> Result<(
     cli.run(&["approve", &session_id, "--yes"]).await?.expect(0)?;
     api.until_status(&session_id, SessionStatus::Completed).await?;
     server.stop().await
+}
+
+/// A call that runs where the session comes from, in a pause, does not run where it is brought to.
+#[tokio::test]
+async fn a_paused_session_with_a_running_call_is_told_as_it_is_and_stepped_from_there() -> Result<()>
+{
+    let script = "[[step]]\ntool_calls = [{ name = \"pay\", arguments = { what = \"rent\", \
+                  delay_ms = 600000 } }]\n[[step]]\ncontent = \"end\"";
+    let stage = Stage::counting(script).await?;
+    let rules = "[[approval.rules]]\ntool = \"pay\"\nverdict = \"allow\"";
+    let session_id = stage.api.create("Pay.", &agent_with(&["pay"], rules)).await?;
+    stage.api.until_event(&session_id, "its start", |it| it.kind == "tool_dispatched").await?;
+    stage.cli().run(&["pause", &session_id]).await?.expect(0)?;
+    let file = export(&stage, &session_id, &[]).await?;
+    let desk = Desk::new(&stage).await?;
+    let there = desk.cli();
+    ensure!(there.one(&["import", &file]).await?["held"] == true);
+    let shown = there.one(&["explain", &session_id]).await?;
+    ensure!(text(&shown, "status") == "paused", "{shown}");
+    for part in ["held, not to run here", "paused before by person:tester", "is not known here"] {
+        ensure!(text(&shown, "explain").contains(part), "{part:?} is not in {shown}");
+    }
+    // What is refused sets nothing going.
+    let before = history(&there, &session_id, &[]).await?;
+    there.run(&["approve", &format!("{session_id}.999"), "--yes"]).await?.expect(1)?;
+    ensure!(history(&there, &session_id, &[]).await? == before, "it went on by itself");
+
+    let stepping = there.command(&["step", &session_id])?.spawn()?;
+    let owed = until("what was owed", async || {
+        let history = history(&there, &session_id, &[]).await?;
+        Ok(history.contains("\"tool_lost\"").then_some(history))
+    });
+    ensure!(owed.await?.contains("\"resume_requested\""));
+    let ended = tokio::time::timeout(SOON, stepping.wait_with_output()).await??;
+    ensure!(ended.status.code() == Some(0), "{ended:?}");
+    Ok(())
 }
 
 #[tokio::test]
