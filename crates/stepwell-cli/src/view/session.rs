@@ -14,6 +14,8 @@ use crate::out::{Paint, Tone};
 const ARGUMENTS_COLUMNS: usize = 100;
 /// Last characters of an id that tell a parent apart in a list.
 const LINEAGE_CHARS: usize = 6;
+/// Approvals, and questions, whose commands are shown.
+const NEXT_MAX: usize = 8;
 /// Column where the values of a page begin.
 const LABEL_COLUMNS: usize = 10;
 
@@ -129,19 +131,29 @@ pub(crate) fn questions(response: &GetSessionResponse) -> Vec<Question> {
 /// What a person can do to move it on, one way a line; empty when nothing is needed.
 pub(crate) fn next_commands(session: &Session, response: &GetSessionResponse) -> Vec<String> {
     let id = brief(&session.session_id);
-    // The one that the sentence is about: that of the earliest call.
+    // In the order of the calls: the sentence is about the first.
     let number = |it: &Approval| -> Vec<u64> {
         it.call_id.split('.').map(|part| part.parse().unwrap_or(u64::MAX)).collect()
     };
-    if let Some(approval) = response.open_approvals.iter().min_by_key(|it| number(it)) {
-        return approval::next_commands(approval);
+    let mut approvals: Vec<_> = response.open_approvals.iter().collect();
+    approvals.sort_by_key(|it| number(it));
+    let shown = approvals.iter().take(NEXT_MAX);
+    let mut commands: Vec<_> = shown.flat_map(|it| approval::next_commands(it)).collect();
+    if approvals.len() > NEXT_MAX {
+        commands.push(format!("stepwell approvals {id}"));
     }
-    match session.status() {
-        SessionStatus::WaitingInput => answers(&id, &questions(response)),
-        SessionStatus::Paused => vec![format!("stepwell resume {id}")],
-        SessionStatus::Quarantined => vec![format!("stepwell events {id}")],
-        _ => Vec::new(),
+    let (status, questions) = (session.status(), questions(response));
+    if status == SessionStatus::WaitingInput || !questions.is_empty() {
+        commands.extend(answers(&id, &questions));
     }
+    // A held session takes answers, and goes on with them only then.
+    if response.paused || status == SessionStatus::Paused {
+        commands.push(format!("stepwell resume {id}"));
+    }
+    if status == SessionStatus::Quarantined {
+        commands.push(format!("stepwell events {id}"));
+    }
+    commands
 }
 
 /// With one question, or none, it is clear what a message answers.
@@ -151,7 +163,7 @@ fn answers(id: &str, questions: &[Question]) -> Vec<String> {
     }
     let answer =
         |it: &Question| format!("stepwell send {id} --answers {} TEXT", brief(&it.call_id));
-    questions.iter().map(answer).collect()
+    questions.iter().take(NEXT_MAX).map(answer).collect()
 }
 
 /// What the page of a session needs besides the session.
@@ -429,6 +441,33 @@ mod tests {
         assert!(shown.contains("\n\nasks (call 3.1)\nRed\nor blue?"), "{shown}");
         let two = next_commands(&waiting, &asking(&["3.1", "3.2"]));
         assert_eq!(two[1], format!("stepwell send {ID} --answers 3.2 TEXT"));
+    }
+
+    #[test]
+    fn all_that_is_asked_has_its_commands_and_a_held_session_is_resumed_after_them() {
+        let approval = |number: usize| Approval {
+            approval_id: format!("{ID}.{number}"),
+            call_id: format!("3.{number}"),
+            ..Approval::default()
+        };
+        let mut response = asking(&["3.10"]);
+        // In the order of the calls, and not of the texts.
+        response.open_approvals = vec![approval(9), approval(2)];
+        response.paused = true;
+        let waiting = session(SessionStatus::WaitingApproval);
+        let next = [
+            format!("stepwell approve {ID}.2"),
+            format!("stepwell deny {ID}.2 --reason TEXT"),
+            format!("stepwell approve {ID}.9"),
+            format!("stepwell deny {ID}.9 --reason TEXT"),
+            format!("stepwell send {ID} TEXT"),
+            format!("stepwell resume {ID}"),
+        ];
+        assert_eq!(next_commands(&waiting, &response), next);
+        response.open_approvals = (1..=20).map(approval).collect();
+        let many = next_commands(&waiting, &response);
+        assert_eq!(many.len(), 2 * NEXT_MAX + 3, "{many:?}");
+        assert_eq!(many[2 * NEXT_MAX], format!("stepwell approvals {ID}"));
     }
 
     #[test]

@@ -291,6 +291,7 @@ impl Sessions {
                 let tools = api.engine.tools();
                 let blocked =
                     live.blocked.or_else(|| without_worker(&state, |tool| tools.offers(tool)));
+                answer.paused = state.paused.is_some() && !state.is_finished();
                 answer.open_calls = convert::open_calls(&state);
                 answer.wakes_at_ms = state.next_due().map(convert::time).unwrap_or_default();
                 state.last_reply.preview().clone_into(&mut answer.answer);
