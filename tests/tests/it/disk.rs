@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::Signal;
 use stepwell_proto::v1::{ApprovalDecision, SessionStatus};
-use stepwell_tests::{Cli, CountingWorker, MockModel, Server, Stage, agent_with, until};
+use stepwell_tests::{Cli, CountingWorker, MockModel, SOON, Server, Stage, agent_with, until};
 
 /// How a data folder gets a bound that can be lifted.
 enum Bound {
@@ -152,6 +153,41 @@ async fn check_a_wait_for_room(root: &Path, bound: &Bound) -> Result<()> {
         ensure!(starts.len() == 1, "call {step}.1 was started {} times", starts.len());
     }
     server.stop().await
+}
+
+/// A command whose result finds no room, and a stop.
+#[tokio::test]
+async fn a_server_whose_disk_is_full_ends_by_one_deadline() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (root, bound) = (folder.path(), Bound::FileSize);
+    let script = "[[step]]\ntool_calls = [{ name = \"shell\", arguments = { command = \"touch \
+                  began; until [ -e go ]; do sleep 0.05; done\" } }]\n[[step]]\ncontent = \"end\"";
+    let model = MockModel::start(root, script).await?;
+    let mut server = Server::new(root, Some(model.url()))?
+        .arguments(&["--drain", "2s"])
+        .after(bound.before_start());
+    let api = server.start().await?;
+    api.until_tool("shell").await?;
+    let rules = "[[approval.rules]]\ntool = \"shell\"\nverdict = \"allow\"";
+    let session_id = api.create("Run it.", &agent_with(&["shell"], rules)).await?;
+    let workspace = server.data().join("workspaces").join(&session_id);
+    until("its beginning", async || Ok(workspace.join("began").exists().then_some(()))).await?;
+    bound.fill(&server)?;
+    // The shell's process has the bound, too, which lets no file grow but makes empty ones.
+    std::fs::write(workspace.join("go"), "")?;
+    until("that it says so", async || {
+        let explain = api.session(&session_id).await?.explain;
+        Ok(explain.contains(bound.told()).then_some(()))
+    })
+    .await?;
+    server.signal(Signal::SIGTERM)?;
+    let status = server.wait(SOON).await?;
+    ensure!(status.code() == Some(0), "{status}");
+    let log = server.log_text();
+    // Without the deadline the worker waits on for somebody who takes its report, and says so then.
+    ensure!(log.contains("the time to end is over"), "{log}");
+    ensure!(!log.contains("leaves with reports"), "{log}");
+    Ok(())
 }
 
 const MARK: &str = "recognisable";

@@ -28,6 +28,7 @@ use stepwell_worker::builtin::{BuiltinOptions, add_builtin_tools};
 use stepwell_worker::host::{HostOptions, WorkerHost};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServeSettings, WorkerSettings};
@@ -36,9 +37,9 @@ use crate::out::Paint;
 pub(crate) use file::{idle, show};
 pub(crate) use signals::Signals;
 
-/// How long the worker of this process may take to leave: its calls have ended or were given up when
-/// it is told to.
-const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
+/// What of the drain time is kept for leaving once the calls had theirs: a tenth, and no more than
+/// this. So the whole end has one deadline.
+const LEAVING_MAX: Duration = Duration::from_secs(1);
 
 /// How often, and how long apart, a port in use is tried again.
 const PORT_TRIES: u32 = 10;
@@ -117,7 +118,9 @@ async fn run_parts(
         part = parts.join_next() => part,
         Some(part) = worker.join_next() => Some(part),
     };
-    tracing::info!("ending: running calls have {:?} to end", settings.drain());
+    let drain = settings.drain();
+    tracing::info!("ending: running calls have {:?} to end", calls_drain(drain));
+    let deadline = Instant::now() + drain;
     stop_engine.cancel();
     let in_order = async {
         engine_part.join_next().await;
@@ -128,6 +131,10 @@ async fn run_parts(
     let left = tokio::select! {
         left = in_order => Some(left),
         () = signals.wait() => None,
+        () = tokio::time::sleep_until(deadline) => {
+            tracing::warn!("the time to end is over; what ran is picked up by the next start");
+            Some(Ok(None))
+        }
     };
     stop_worker.cancel();
     stop_rest.cancel();
@@ -139,10 +146,28 @@ async fn run_parts(
         bail!("a part of the server ended by itself");
     }
     left?.transpose()?;
-    while let Some(part) = parts.join_next().await {
-        part??;
-    }
-    Ok(())
+    join(parts, deadline.max(Instant::now() + leaving_of(drain))).await
+}
+
+/// Waits for the ends of all parts; whoever still holds a connection holds nobody up.
+async fn join(mut parts: JoinSet<anyhow::Result<()>>, until: Instant) -> anyhow::Result<()> {
+    let ending = async {
+        while let Some(part) = parts.join_next().await {
+            part??;
+        }
+        Ok(())
+    };
+    tokio::time::timeout_at(until, ending).await.unwrap_or(Ok(()))
+}
+
+/// What of the drain time is kept for leaving.
+fn leaving_of(drain: Duration) -> Duration {
+    (drain / 10).min(LEAVING_MAX)
+}
+
+/// What of the drain time running calls have.
+fn calls_drain(drain: Duration) -> Duration {
+    drain.saturating_sub(leaving_of(drain))
 }
 
 /// Runs a worker until it is told to end.
@@ -257,7 +282,7 @@ fn engine_options(settings: &ServeSettings, node: &str) -> EngineOptions {
     let limits = &settings.limits;
     options.active_sessions_max = limits.active_sessions_max.unwrap_or(options.active_sessions_max);
     options.model_calls_max = limits.model_calls_max.unwrap_or(options.model_calls_max);
-    options.drain = settings.drain();
+    options.drain = calls_drain(settings.drain());
     options
 }
 
@@ -284,7 +309,8 @@ fn embedded_worker(
     let mut options = HostOptions::new(server, EMBEDDED_NAME, &settings.workspaces);
     options.instance = Some(node.to_owned());
     options.concurrency = concurrency;
-    options.drain = EMBEDDED_DRAIN;
+    // Its calls have ended or were given up when it is told to leave.
+    options.drain = Duration::ZERO;
     Ok(WorkerHost::new(options, toolbox()?))
 }
 
