@@ -79,6 +79,20 @@ content = "Slowly."
 fault = { kind = "hang", times = "always" }
 "#;
 
+const PATIENT_SCRIPT: &str = r#"
+[[step]]
+when = "Sleep"
+tool_calls = [{ name = "sleep", arguments = { seconds = 1e300 } }]
+
+[[step]]
+when = "Run"
+tool_calls = [{ name = "shell", arguments = { command = "echo x" } }]
+
+[[step]]
+when = "Run"
+content = "Then not."
+"#;
+
 const TOOLS: [&str; 4] = ["shell", "read_file", "ask_user", "sleep"];
 const ALLOW: &str = "[[approval.rules]]\ntool = \"*\"\nverdict = \"allow\"\n";
 
@@ -329,6 +343,54 @@ async fn what_cannot_be_run_says_why() -> Result<()> {
         let all = format!("{}{}", ran.stdout, ran.stderr);
         ensure!(all.contains(told), "{words:?}: {all}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_model_that_gives_no_answer_makes_no_run_and_is_named() -> Result<()> {
+    let (stage, agent) = stage().await?;
+    let cli = stage.cli();
+    let id = decided(&stage, &agent, &["approve", "--yes"]).await?;
+    // Nobody listens on the first; the second serves no model under that path.
+    let closed = format!("http://{}/v1", stepwell_tests::free_address()?);
+    let wrong = format!("{}/nowhere", stage.model.url());
+    for (url, told) in [(&closed, "refused"), (&wrong, "404")] {
+        let named = format!("[model]\nname = \"m\"\nbase_url = \"{url}\"\n");
+        let other = stage.write("dead.toml", &agent_with(&TOOLS, &named))?;
+        let ran = cli.run(&["replay", &id, "--against", &other, "--json"]).await?;
+        ran.expect(1)?;
+        let run = ran.lines()?.pop().context("no line")?;
+        ensure!(run["outcome"] == both("completed", "no_model"), "{run}");
+        ensure!(run["divergence"].is_null(), "{run}");
+        for key in ["reason", "error"] {
+            let words = run[key].as_str().unwrap_or_default();
+            ensure!(words.contains(url.trim_end_matches("/v1")) && words.contains(told), "{run}");
+        }
+        let table = cli.run(&["replay", &id, "--against", &other]).await?;
+        table.expect(1)?;
+        ensure!(table.stdout.contains("completed → no_model"), "{}", table.stdout);
+        ensure!(table.stdout.contains("the model gave no answer"), "{}", table.stdout);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_lapsed_lapses_again_and_what_sleeps_for_ever_is_left_open() -> Result<()> {
+    let stage = Stage::embedded(PATIENT_SCRIPT).await?;
+    let cli = stage.cli();
+    let lapsing = agent_with(&TOOLS, "[approval]\nexpires_after = \"1s\"\n");
+    let agent = stage.write("agent.toml", &lapsing)?;
+    let id = submitted(&stage, &agent, "Run it.").await?;
+    stage.api.until_status(&id, SessionStatus::Completed).await?;
+    let run = cli.one(&["replay", &id, "--against", &agent, "--diff"]).await?;
+    ensure!(run["outcome"] == both("completed", "completed"), "{run}");
+    ensure!(run["divergence"].is_null() && run["differences"] == json!([]), "{run}");
+
+    let id = submitted(&stage, &agent, "Sleep.").await?;
+    stage.api.until_status(&id, SessionStatus::Sleeping).await?;
+    let run = cli.one(&["replay", &id, "--against", &agent]).await?;
+    ensure!(run["outcome"] == both("open", "open") && run["error"].is_null(), "{run}");
+    ensure!(run["divergence"].is_null(), "{run}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! request of the step is in the log and before it is sent, so that no answer can come first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use stepwell_ports::{ModelAnswer, ModelFailure, ModelPort, ModelRequest, ModelSink};
@@ -24,6 +25,8 @@ pub(super) struct Asker {
     pub(super) model: Arc<dyn ModelPort>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) gates: mpsc::Sender<Gate>,
+    /// Whether the model has answered, in any run.
+    pub(super) has_answered: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -41,6 +44,7 @@ impl ModelPort for Asker {
             let _ = opened.await;
         }
         let answer = self.model.ask(request, sink, cancel).await?;
+        self.has_answered.store(true, Ordering::Relaxed);
         let keys = answer.tool_calls.iter().map(|call| Key::of(&call.name, &call.arguments));
         self.ledger.note_reply(step, keys);
         Ok(answer)

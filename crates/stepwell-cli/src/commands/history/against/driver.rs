@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
 use stepwell_core::agent::Agent;
 use stepwell_core::compare::Outline;
 use stepwell_core::decide::Verdict;
-use stepwell_core::event::{ApprovalDecision, Question};
+use stepwell_core::event::{ApprovalDecision, ModelErrorKind, ModelFailed, Outcome, Question};
 use stepwell_core::state::{Approval, Call, CallStatus, Phase};
-use stepwell_core::{ApprovalId, CallId, Input, SessionId, SessionState, Status, Text};
+use stepwell_core::{
+    ApprovalId, CallId, Input, SessionId, SessionState, Status, Text, TimestampMs,
+};
 use stepwell_ports::memory::MemoryStore;
 use stepwell_ports::{Clock as _, ModelPort};
 use stepwell_runtime::system::SystemRandom;
@@ -28,6 +31,9 @@ use super::record::{Key, Record};
 /// The longest sleep of a session that is skipped; one that is longer means for ever.
 const SKIP_MS_MAX: u64 = 366 * 24 * 60 * 60 * 1_000;
 
+/// Attempts after which a model that has never answered, and cannot be reached, is not asked again.
+const UNREACHED_MAX: u32 = 4;
+
 /// Why a call is denied that the recorded session let run.
 const NO_LONGER_FITS: &str = "what was approved in the recorded session does not fit this agent: its \
     rules forbid it, or its tool takes other arguments";
@@ -39,6 +45,8 @@ const GATES_WAITING: usize = 1;
 pub(super) struct Setting {
     pub(super) agent: Agent,
     pub(super) model: Arc<dyn ModelPort>,
+    /// Whether the model has answered, in any run.
+    pub(super) has_answered: Arc<AtomicBool>,
     pub(super) otherwise: Otherwise,
     /// How long it may take.
     pub(super) time: Duration,
@@ -53,6 +61,10 @@ pub(super) enum Ended {
     LeftTheRecord(String),
     /// It waits for a message, and nobody said more.
     WaitsForMessage,
+    /// It sleeps for ever.
+    Asleep,
+    /// The model gave no answer. How it failed at last.
+    NoModel(String),
     /// It took too long.
     OutOfTime,
     /// Ctrl-C.
@@ -64,6 +76,8 @@ pub(super) struct Played {
     pub(super) outline: Outline,
     pub(super) counts: Counts,
     pub(super) ended: Ended,
+    /// How the model failed, if it gave no answer after that.
+    pub(super) model_failure: Option<String>,
 }
 
 /// Runs the task of `record`. Nothing of it is left but what this returns.
@@ -72,17 +86,18 @@ pub(super) async fn play(
     setting: Setting,
     stop: &CancellationToken,
 ) -> anyhow::Result<Played> {
-    let mut driver = Driver::new(record, setting.model, setting.otherwise);
+    let Setting { agent, model, has_answered, otherwise, time } = setting;
+    let mut driver = Driver::new(record, (model, has_answered), otherwise);
     let engine = driver.engine.clone();
     let shutdown = CancellationToken::new();
     let mut running = Box::pin(engine.run(shutdown.clone()));
     let ended = {
-        let driving = Box::pin(driver.drive(setting.agent));
+        let driving = Box::pin(driver.drive(agent));
         tokio::select! {
             biased;
             () = stop.cancelled() => Ok(Ended::Interrupted),
             ended = driving => ended,
-            () = tokio::time::sleep(setting.time) => Ok(Ended::OutOfTime),
+            () = tokio::time::sleep(time) => Ok(Ended::OutOfTime),
             () = &mut running => bail!("the engine ended by itself"),
         }
     };
@@ -91,10 +106,12 @@ pub(super) async fn play(
     running.await;
     let ended = ended?;
     let mut outline = Outline::default();
+    let mut model_failure = None;
     if let Some(session_id) = driver.session_id {
+        model_failure = engine.state(session_id).await?.model_failure.as_ref().map(in_words);
         engine.walk(session_id, &mut |event| outline.push(&event)).await?;
     }
-    Ok(Played { outline, counts: driver.ledger.counts(), ended })
+    Ok(Played { outline, counts: driver.ledger.counts(), ended, model_failure })
 }
 
 struct Driver {
@@ -104,13 +121,18 @@ struct Driver {
     ledger: Arc<Ledger>,
     gates: mpsc::Receiver<Gate>,
     leaves_the_record: bool,
+    has_answered: Arc<AtomicBool>,
     /// What people said unasked, with the step that was last asked then.
     messages: VecDeque<(u32, Text)>,
     session_id: Option<SessionId>,
 }
 
 impl Driver {
-    fn new(record: Arc<Record>, model: Arc<dyn ModelPort>, otherwise: Otherwise) -> Self {
+    fn new(
+        record: Arc<Record>,
+        (model, has_answered): (Arc<dyn ModelPort>, Arc<AtomicBool>),
+        otherwise: Otherwise,
+    ) -> Self {
         let ledger = Arc::<Ledger>::default();
         let clock = Arc::<SkippingClock>::default();
         let (gates, receiver) = mpsc::channel(GATES_WAITING);
@@ -118,7 +140,12 @@ impl Driver {
         let gateway = RecordGateway { record: record.clone(), ledger: ledger.clone(), otherwise };
         let ports = Ports {
             store: Arc::new(MemoryStore::default()),
-            model: Arc::new(Asker { model, ledger: ledger.clone(), gates }),
+            model: Arc::new(Asker {
+                model,
+                ledger: ledger.clone(),
+                gates,
+                has_answered: has_answered.clone(),
+            }),
             tools: Arc::new(gateway),
             clock: clock.clone(),
             random: Arc::new(SystemRandom),
@@ -129,7 +156,17 @@ impl Driver {
         let messages = record.outline.messages.iter().cloned().collect();
         let engine = Engine::new(ports, options);
         let (gates, session_id) = (receiver, None);
-        Self { record, engine, clock, ledger, gates, leaves_the_record, messages, session_id }
+        Self {
+            record,
+            engine,
+            clock,
+            ledger,
+            gates,
+            leaves_the_record,
+            has_answered,
+            messages,
+            session_id,
+        }
     }
 
     async fn drive(&mut self, agent: Agent) -> anyhow::Result<Ended> {
@@ -183,11 +220,18 @@ impl Driver {
     async fn turn(&mut self, session_id: SessionId) -> anyhow::Result<Option<Ended>> {
         let state = self.engine.state(session_id).await?;
         if state.is_finished() {
-            let left = self.ledger.left_at();
-            return Ok(Some(left.map_or(Ended::ByItself, Ended::LeftTheRecord)));
+            let ended = || without_model(&state).map_or(Ended::ByItself, Ended::NoModel);
+            return Ok(Some(self.ledger.left_at().map_or_else(ended, Ended::LeftTheRecord)));
         }
+        if let Some(failure) = self.unreachable(&state) {
+            return Ok(Some(Ended::NoModel(failure)));
+        }
+        let mut lapses = None;
         for (approval_id, approval) in &state.approvals {
-            self.decide(session_id, &state, (*approval_id, approval)).await?;
+            lapses = self.decide(session_id, &state, (*approval_id, approval)).await?.or(lapses);
+        }
+        if let Some(at) = lapses {
+            self.clock.skip_to(at);
         }
         for (call_id, call) in &state.calls {
             if call.status == CallStatus::AwaitingAnswer && !self.ledger.left.is_cancelled() {
@@ -200,19 +244,30 @@ impl Driver {
             };
             self.say(session_id, content, None).await?;
         }
-        self.skip_sleep(&state);
-        Ok(None)
+        Ok(self.skip_sleep(&state))
     }
 
+    /// How a model fails that has never answered and that a connection cannot be made to.
+    fn unreachable(&self, state: &SessionState) -> Option<String> {
+        if self.has_answered.load(Ordering::Relaxed) {
+            return None;
+        }
+        let failure = state.model_failure.as_ref()?;
+        let is_over =
+            failure.error == ModelErrorKind::Transport && failure.attempt >= UNREACHED_MAX;
+        is_over.then(|| in_words(failure))
+    }
+
+    /// Says what was said in the record, or gives the time at which the approval lapses.
     async fn decide(
         &self,
         session_id: SessionId,
         state: &SessionState,
         (approval_id, approval): (ApprovalId, &Approval),
-    ) -> anyhow::Result<()> {
-        let Some(call) = state.calls.get(&approval.call_id) else { return Ok(()) };
+    ) -> anyhow::Result<Option<TimestampMs>> {
+        let Some(call) = state.calls.get(&approval.call_id) else { return Ok(None) };
         if self.ledger.left.is_cancelled() {
-            return Ok(());
+            return Ok(None);
         }
         let say = |decision, reason: String, by| Verdict {
             approval_id,
@@ -227,7 +282,7 @@ impl Driver {
         if approval.question == Question::WhatHappened {
             let reason = "it was lost while it ran".to_owned();
             let failed = say(ApprovalDecision::Failed, reason, stand_in());
-            return self.submit(session_id, Input::Decide(failed)).await.map(drop);
+            return self.submit(session_id, Input::Decide(failed)).await.map(|_| None);
         }
         let key = Key::of(&call.tool, call.effective_arguments());
         let nth = self.ledger.place(approval.call_id, &key);
@@ -240,24 +295,28 @@ impl Driver {
                     let approved = say(ApprovalDecision::Approve, String::new(), by);
                     let approved = Input::Decide(Verdict { arguments, ..approved });
                     if self.submit(session_id, approved).await? {
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
                 (NO_LONGER_FITS.to_owned(), stand_in())
             }
             Ruling::Deny { reason, by } => (reason, by),
+            Ruling::Lapse { message } => match approval.expires_at {
+                Some(at) if at.since_ms(self.clock.now()) <= SKIP_MS_MAX => return Ok(Some(at)),
+                Some(_) | None => (message, stand_in()),
+            },
             Ruling::Unrecorded { reason } => {
                 self.ledger.count(Origin::Unrecorded);
                 if self.leaves_the_record {
                     let place = format!("call {}: {}", approval.call_id, key.in_words());
                     self.ledger.leave(place);
-                    return Ok(());
+                    return Ok(None);
                 }
                 (reason, stand_in())
             }
         };
         let denied = Input::Decide(say(ApprovalDecision::Deny, reason, by));
-        self.submit(session_id, denied).await.map(drop)
+        self.submit(session_id, denied).await.map(|_| None)
     }
 
     async fn answer(
@@ -301,14 +360,18 @@ impl Driver {
         self.submit(session_id, Input::Message { content, answers, client_key: None, by }).await
     }
 
-    /// A session in which all that is left to do is to wait for a `sleep` waits no longer.
-    fn skip_sleep(&self, state: &SessionState) {
+    /// A session in which all that is left to do is to wait for a `sleep` waits no longer, and one
+    /// that sleeps for ever has come to its end.
+    fn skip_sleep(&self, state: &SessionState) -> Option<Ended> {
         let sleeps = state.calls.values().any(|it| it.status == CallStatus::Sleeping);
-        if let (Status::Sleeping, true, Some(due)) = (state.status(), sleeps, state.next_due())
-            && due.since_ms(self.clock.now()) <= SKIP_MS_MAX
-        {
-            self.clock.skip_to(due);
+        let (Status::Sleeping, true, Some(due)) = (state.status(), sleeps, state.next_due()) else {
+            return None;
+        };
+        if due.since_ms(self.clock.now()) > SKIP_MS_MAX {
+            return Some(Ended::Asleep);
         }
+        self.clock.skip_to(due);
+        None
     }
 
     /// Gives the session an input; says no if it does not want it, because it has moved on.
@@ -319,4 +382,31 @@ impl Driver {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// How a model failed that the run ended for: one that cannot be asked, and not one whose answer was
+/// no.
+fn without_model(state: &SessionState) -> Option<String> {
+    let Phase::Finished { outcome: Outcome::Failed, .. } = state.phase else { return None };
+    let failure = state.model_failure.as_ref()?;
+    let has_no_answer = match failure.error {
+        ModelErrorKind::Transport
+        | ModelErrorKind::Overloaded
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::QuotaExhausted
+        | ModelErrorKind::ServerError
+        | ModelErrorKind::StreamBroken
+        | ModelErrorKind::Timeout
+        | ModelErrorKind::BadResponse
+        | ModelErrorKind::Unauthorized => true,
+        // A request that is refused at once is of a wrong address, name or parameter; one that is
+        // refused later is what the agent came to.
+        ModelErrorKind::BadRequest => failure.step == 1,
+        ModelErrorKind::ContextTooLong | ModelErrorKind::ContentFilter => false,
+    };
+    has_no_answer.then(|| in_words(failure))
+}
+
+fn in_words(failure: &ModelFailed) -> String {
+    format!("{}: {}", failure.endpoint, failure.message)
 }

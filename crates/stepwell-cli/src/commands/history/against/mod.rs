@@ -18,6 +18,7 @@ mod source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -62,6 +63,8 @@ struct Plan {
     definition: String,
     defaults: ModelDefaults,
     model: Arc<dyn ModelPort>,
+    /// Whether it has answered, in any run.
+    has_answered: Arc<AtomicBool>,
     tools: ToolsMode,
     workspaces: Option<PathBuf>,
     toolbox: Arc<Toolbox>,
@@ -167,6 +170,7 @@ impl Plan {
             definition: read_file(file)?,
             defaults: context.config.model_defaults(args),
             model: Arc::new(OpenAiClient::new()),
+            has_answered: Arc::default(),
             tools: args.tools,
             workspaces,
             toolbox: Arc::new(serve::toolbox()?),
@@ -204,6 +208,7 @@ impl Plan {
         let setting = Setting {
             agent,
             model: self.model.clone(),
+            has_answered: self.has_answered.clone(),
             otherwise: self.otherwise(&record)?,
             time: self.time,
         };

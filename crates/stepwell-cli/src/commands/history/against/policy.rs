@@ -19,6 +19,8 @@ pub(super) enum Ruling {
     Approve { arguments: Option<JsonText>, by: Actor },
     /// It may not, as in the record.
     Deny { reason: String, by: Actor },
+    /// Nobody decides, as in the record: its time is to pass.
+    Lapse { message: String },
     /// Nobody was asked about this action, and no result of it is recorded.
     Unrecorded { reason: String },
 }
@@ -33,6 +35,7 @@ pub(super) fn rule(recordings: &Recordings, key: &Key, nth: usize) -> Ruling {
         Some(Word::Denied { reason, by }) => {
             Ruling::Deny { reason: reason.clone(), by: by.clone() }
         }
+        Some(Word::Lapsed { message }) => Ruling::Lapse { message: message.clone() },
         None if recordings.result(key, nth).is_some() => {
             Ruling::Approve { arguments: None, by: stand_in() }
         }
@@ -72,6 +75,8 @@ mod tests {
         let no = Some(Word::Denied { reason: "no".into(), by: ada() });
         let approved = Ruling::Approve { arguments: Some(edited), by: ada() };
         let denied = Ruling::Deny { reason: "no".into(), by: ada() };
+        let late = Some(Word::Lapsed { message: "too late".into() });
+        let lapses = Ruling::Lapse { message: "too late".into() };
         let served = Ruling::Approve { arguments: None, by: stand_in() };
         for (slots, arguments, nth, ruling) in [
             (vec![(None, Some("paid"))], r#"{"to":1}"#, 0, Some(&served)),
@@ -82,6 +87,7 @@ mod tests {
             (vec![(no.clone(), None)], r#"{"to":1}"#, 0, Some(&denied)),
             (vec![(no.clone(), None), (yes, None)], r#"{"to":1}"#, 1, Some(&approved)),
             (vec![(no, Some("paid"))], r#"{"to":1}"#, 0, Some(&denied)),
+            (vec![(late, None)], r#"{"to":1}"#, 0, Some(&lapses)),
             (vec![], r#"{"to":1}"#, 0, None),
         ] {
             let found = rule(&recordings(&slots), &Key::of("pay", arguments), nth);

@@ -36,13 +36,15 @@ impl Key {
     }
 }
 
-/// What a person said when the recorded session asked whether an action may run.
+/// What came when the recorded session asked a person whether an action may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// Yes, perhaps with other arguments.
     Approved { arguments: Option<JsonText>, by: Actor },
     /// No.
     Denied { reason: String, by: Actor },
+    /// Nothing, in all the time that there was.
+    Lapsed { message: String },
 }
 
 /// What a recorded call came to.
@@ -140,6 +142,10 @@ impl Recorder {
             EventBody::ApprovalDecided(it) => self.decided(it, &event.actor),
             EventBody::ToolRefused(it) if it.reason == RefusalReason::WorkerLost => {
                 self.failed(it.call_id, &it.message);
+            }
+            EventBody::ToolRefused(it) if it.reason == RefusalReason::Expired => {
+                let message = it.message.clone();
+                self.words.insert(it.call_id, Word::Lapsed { message });
             }
             EventBody::OverrideApplied(it) => self.fork(it),
             EventBody::ToolRefused(_)

@@ -24,6 +24,9 @@ const WORDS_COLUMNS_MIN: usize = 24;
 /// Outcome of a run that could not begin or broke off.
 const ERROR: &str = "error";
 
+/// Outcome of a run whose model gave no answer: nothing in it is a difference of the agents.
+const NO_MODEL: &str = "no_model";
+
 /// One run.
 pub(super) struct Report {
     session_id: String,
@@ -50,19 +53,28 @@ struct Sides {
 impl Report {
     /// Of one that took place.
     pub(super) fn of(record: &Record, played: Played, prices: Both<Option<Price>>) -> Self {
-        let Played { outline, counts, ended } = played;
+        let Played { outline, counts, ended, model_failure } = played;
         let ended_by_itself = ended == Ended::ByItself;
         let (outcome_now, reason, problem) = match ended {
             Ended::LeftTheRecord(place) => ("left_the_record", place, None),
             Ended::OutOfTime => {
-                let problem = "it did not end in its time: give it more with --timeout";
-                ("timed_out", problem.to_owned(), Some(problem.to_owned()))
+                let mut problem =
+                    "it did not end in its time: give it more with --timeout".to_owned();
+                if let Some(failure) = model_failure {
+                    problem = format!("{problem}; the model failed at last, {failure}");
+                }
+                ("timed_out", problem.clone(), Some(problem))
             }
-            Ended::ByItself | Ended::WaitsForMessage | Ended::Interrupted => {
+            Ended::NoModel(failure) => {
+                let problem = format!("the model gave no answer, {failure}");
+                (NO_MODEL, problem.clone(), Some(problem))
+            }
+            Ended::ByItself | Ended::WaitsForMessage | Ended::Asleep | Ended::Interrupted => {
                 (outcome_name(outline.outcome), outline.reason.clone(), None)
             }
         };
-        let differences = compare(&record.outline, &outline);
+        let is_run = outcome_now != NO_MODEL;
+        let differences = if is_run { compare(&record.outline, &outline) } else { Vec::new() };
         let cost = Both {
             recorded: prices.recorded.map(|it| cost(&record.outline.usage, &it)),
             now: prices.now.map(|it| cost(&outline.usage, &it)),
@@ -176,6 +188,10 @@ impl Report {
         let given =
             arrow(number(recorded.usage.completion_tokens), number(now.usage.completion_tokens));
         let words = problem.unwrap_or_else(|| match sides.divergence() {
+            Some(it) if !is_same && !sides.reason.is_empty() => {
+                let words = format!("{}; {}", brief(&sides.reason), in_words(it));
+                Cell::new(words, Tone::Attention)
+            }
             Some(it) => Cell::new(in_words(it), Tone::Attention),
             None => Cell::new("none", Tone::Good),
         });
