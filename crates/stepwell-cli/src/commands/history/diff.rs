@@ -85,8 +85,8 @@ fn excerpt(text: &str, other: &str) -> String {
     let start = far.max(near);
     let rest = text.get(start..).unwrap_or_default();
     let cut: String = rest.chars().take(TEXT_CHARS_MAX).collect();
-    let (head, tail) =
-        (["", "…"][usize::from(start > 0)], ["", "…"][usize::from(cut.len() < rest.len())]);
+    let dots = |is_cut: bool| if is_cut { "…" } else { "" };
+    let (head, tail) = (dots(start > 0), dots(cut.len() < rest.len()));
     format!("{head}{cut}{tail} ({} bytes; --whole shows all)", text.len())
 }
 
