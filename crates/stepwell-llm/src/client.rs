@@ -15,6 +15,7 @@ use tracing::debug;
 
 use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
+use crate::budget::Budgets;
 use crate::connect::Clients;
 use crate::deadlines::{Deadlines, Limit};
 use crate::endpoints::Endpoints;
@@ -45,6 +46,7 @@ const DRAIN_MS_MAX: u64 = 20;
 pub struct OpenAiClient {
     clients: Clients,
     endpoints: Arc<Endpoints>,
+    budgets: Budgets,
 }
 
 impl Default for OpenAiClient {
@@ -56,13 +58,26 @@ impl Default for OpenAiClient {
 impl OpenAiClient {
     /// A client without connections. Must be used inside a tokio runtime.
     pub fn new() -> Self {
-        Self { clients: Clients::default(), endpoints: Arc::new(Endpoints::new()) }
+        Self {
+            clients: Clients::default(),
+            endpoints: Arc::new(Endpoints::new()),
+            budgets: Budgets::default(),
+        }
     }
 
     /// Asks replicas how they are, again and again until `stop`. Without it they are judged by what
     /// comes of requests alone.
     pub async fn tend(&self, stop: &CancellationToken) {
         self.endpoints.clone().tend(&self.clients, stop).await;
+    }
+
+    /// Whether the request may fit.
+    async fn check(&self, request: &ModelRequest, target: &Target) -> Result<(), ModelFailure> {
+        match self.clients.get(&target.url, request.model.timeouts.connect_ms) {
+            Ok(client) => self.budgets.check(&client, target, request).await,
+            // The attempt says why.
+            Err(_) => Ok(()),
+        }
     }
 
     async fn attempt(
@@ -110,6 +125,9 @@ impl ModelPort for OpenAiClient {
         let placed = self.endpoints.place(targets, &request.affinity);
         let (target, lease) = placed.ok_or_else(Target::nowhere)?;
         let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
+        // A server that is not asked is not judged: on a refusal here its lease is only dropped.
+        let checked = cancel.run_until_cancelled(self.check(&request, &target)).await;
+        checked.ok_or_else(|| target.cancelled())??;
         let outcome = tokio::select! {
             biased;
             // Dropping the attempt closes its connection, which makes the server stop.

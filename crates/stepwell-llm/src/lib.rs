@@ -9,6 +9,7 @@
 
 pub mod assemble;
 mod body;
+mod budget;
 mod client;
 mod connect;
 mod deadlines;
@@ -16,6 +17,7 @@ pub mod endpoints;
 mod failure;
 pub mod key;
 pub mod probe;
+mod read;
 pub mod retry_after;
 pub mod sse;
 mod target;

@@ -139,6 +139,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         session_id: SessionId::from_random([7; 16]),
         step: 1,
         attempt: 1,
+        measured: None,
         affinity: Affinity::default(),
         prompt: Prompt::new(&agent, "Say ok."),
         model: agent.model,

@@ -77,6 +77,7 @@ impl Scene {
             step: 1,
             attempt: 1,
             model: agent.model.clone(),
+            measured: None,
             affinity: Affinity::default(),
             prompt,
         };
