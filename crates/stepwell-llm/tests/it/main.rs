@@ -6,6 +6,8 @@ mod answers;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod client;
