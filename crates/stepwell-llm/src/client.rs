@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use reqwest::Response;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER,
-};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Response};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +17,7 @@ use crate::budget::Budgets;
 use crate::connect::Clients;
 use crate::deadlines::{Deadlines, Limit};
 use crate::endpoints::Endpoints;
+use crate::exchange::Server;
 use crate::failure::Refusal;
 use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
 use crate::sse::SseDecoder;
@@ -29,7 +28,7 @@ use crate::target::Target;
 const STREAM_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Bytes of an answer that comes as one JSON text, at most. Escaping can double a text's length.
-const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+pub(crate) const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
 
 /// Bytes of an error's body that are read, at most; the rest closes the connection.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -45,7 +44,7 @@ const DRAIN_MS_MAX: u64 = 20;
 #[derive(Debug)]
 pub struct OpenAiClient {
     clients: Clients,
-    endpoints: Arc<Endpoints>,
+    pub(crate) endpoints: Arc<Endpoints>,
     budgets: Budgets,
 }
 
@@ -73,11 +72,8 @@ impl OpenAiClient {
 
     /// Whether the request may fit.
     async fn check(&self, request: &ModelRequest, target: &Target) -> Result<(), ModelFailure> {
-        match self.clients.get(&target.url, request.model.timeouts.connect_ms) {
-            Ok(client) => self.budgets.check(&client, target, request).await,
-            // The attempt says why.
-            Err(_) => Ok(()),
-        }
+        let client = self.client(target, request.model.timeouts.connect_ms)?;
+        self.budgets.check(&client, target, request).await
     }
 
     async fn attempt(
@@ -88,28 +84,16 @@ impl OpenAiClient {
     ) -> Result<ModelAnswer, ModelFailure> {
         let limits = request.model.timeouts;
         let deadlines = Deadlines::new(limits, Instant::now());
-        let client = self
-            .clients
-            .get(&target.url, limits.connect_ms)
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        let mut post = client
-            .post(target.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            .header(CONTENT_LENGTH, request.prompt.body_bytes());
-        if let Some(authorization) = target.authorization()? {
-            post = post.header(AUTHORIZATION, authorization);
-        }
-        let sent = post.body(body(request.prompt)).send();
-        let (deadline, limit) = deadlines.next();
-        let response = timeout_at(deadline, sent)
-            .await
-            .map_err(|_| target.timed_out(limit, None))?
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        if response.status().as_u16() != 200 {
-            return Err(target.refused(read_refusal(response).await));
-        }
+        let connect_ms = limits.connect_ms;
+        let server = Server { client: self.client(target, connect_ms)?, target, connect_ms };
+        let sent = (body(request.prompt.clone()), request.prompt.body_bytes());
+        let response = server.post(target.url.clone(), sent, deadlines.next()).await?;
         Reading::new(response, target, deadlines).run(sink).await
+    }
+
+    pub(crate) fn client(&self, target: &Target, connect_ms: u64) -> Result<Client, ModelFailure> {
+        let client = self.clients.get(&target.url, connect_ms);
+        client.map_err(|error| target.unreachable(&error, connect_ms))
     }
 }
 
@@ -307,7 +291,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-async fn read_refusal(mut response: Response) -> Refusal {
+pub(crate) async fn read_refusal(mut response: Response) -> Refusal {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(block)) = response.chunk().await {

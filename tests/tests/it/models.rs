@@ -163,7 +163,7 @@ async fn a_fallback_model_answers_for_one_that_is_gone_and_the_events_name_it() 
 
 /// Reads a request to its end.
 async fn read_request(stream: &mut TcpStream) -> Result<()> {
-    let (mut got, mut block) = (Vec::new(), [0; 16 * 1024]);
+    let (mut got, mut block) = (Vec::new(), vec![0; 16 * 1024]);
     loop {
         let count = stream.read(&mut block).await?;
         ensure!(count > 0, "the client left within its request");

@@ -16,6 +16,8 @@ mod dialects;
 #[cfg(test)]
 mod dialects_of_servers;
 #[cfg(test)]
+mod embeddings;
+#[cfg(test)]
 mod peer;
 mod replicas;
 #[cfg(test)]
