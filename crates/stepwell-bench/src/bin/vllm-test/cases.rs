@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
+use stepwell_core::account::Measured;
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{FinishReason, ModelErrorKind};
 use stepwell_core::prompt::Prompt;
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::scene::{Scene, WRONG_KEY_ENV};
 use crate::server::Server;
+use crate::strict;
 
 /// How long the server may take to notice a client that went away.
 const ABORT_WITHIN: Duration = Duration::from_secs(20);
@@ -41,6 +43,10 @@ pub(crate) async fn run(scene: &Scene, server: &mut Server) -> anyhow::Result<us
         let outcome = simple_case(scene, &parameters, &task, check).await;
         show(name, begun, outcome);
     }
+    let begun = Instant::now();
+    show("strict schemas", begun, strict::run(scene).await);
+    let begun = Instant::now();
+    show("a prompt that cannot fit", begun, too_long(scene).await);
     let begun = Instant::now();
     show("a wrong key", begun, wrong_key(scene).await);
     let begun = Instant::now();
@@ -105,11 +111,6 @@ fn simple() -> Vec<(&'static str, Value, String, Check)> {
                 Ok(format!("finish_reason length, {} calls", answer.tool_calls.len()))
             },
         ),
-        ("context too long", json!({"max_tokens": 8}), "word ".repeat(20_000), |outcome| {
-            let failure = outcome.err().context("it answered")?;
-            ensure!(failure.kind == ModelErrorKind::ContextTooLong, "{failure:?}");
-            Ok(format!("HTTP {}", failure.http_status.unwrap_or(0)))
-        }),
     ]
 }
 
@@ -134,6 +135,33 @@ fn calls(answer: &ModelAnswer, count: usize) -> anyhow::Result<String> {
         );
     }
     Ok(answer.tool_calls.iter().map(|it| it.arguments.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+/// The client finds out by the server's own count; a client that knows no better sends it, and the
+/// server says the same.
+async fn too_long(scene: &Scene) -> anyhow::Result<String> {
+    let agent = scene.agent(&json!({"max_tokens": 8}))?;
+    let prompt = Prompt::new(&agent, &"word ".repeat(20_000));
+    let seeming = Measured {
+        model: agent.model.name.clone(),
+        bytes: prompt.body_bytes(),
+        messages: prompt.messages(),
+        tokens: 1,
+    };
+    let mut seen = Vec::new();
+    for measured in [None, Some(seeming)] {
+        let is_unsent = measured.is_none();
+        let asked = scene.begin_measured(&agent, prompt.clone(), measured);
+        let failure = asked.outcome().await?.err().context("it answered")?;
+        ensure!(failure.kind == ModelErrorKind::ContextTooLong, "{failure:?}");
+        ensure!(is_unsent == failure.http_status.is_none(), "{failure:?}");
+        let context = failure.context.context("no numbers")?;
+        let (limit, prompt) = (context.limit, context.prompt);
+        let (limit, prompt) = (limit.context("no limit")?, prompt.context("no prompt")?);
+        let how = if is_unsent { "not sent" } else { "sent" };
+        seen.push(format!("{how}: {prompt} of {limit} tokens"));
+    }
+    Ok(seen.join("; "))
 }
 
 async fn wrong_key(scene: &Scene) -> anyhow::Result<String> {

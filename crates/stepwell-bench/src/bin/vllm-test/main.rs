@@ -8,6 +8,7 @@ mod picture;
 mod prefix;
 mod scene;
 mod server;
+mod strict;
 
 use std::path::PathBuf;
 
