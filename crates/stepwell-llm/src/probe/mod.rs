@@ -140,16 +140,21 @@ impl Prober<'_> {
     }
 
     async fn tokenize(&self) -> Capability {
-        let messages = json!([{"role": "user", "content": "Say hello."}]);
-        let body = json!({"model": self.model, "messages": messages});
+        let body = tries::body(self.model, &json!({"tools": tries::tool(false)}));
         let url = beside(&self.target.url, "tokenize");
+        let uncounted = || {
+            let why = "how long a prompt is, is estimated, and comes with its answer".to_owned();
+            (Support::No, why)
+        };
         let (support, detail) = match self.post(url, &body).await {
-            Ok(answer) if answer.get("count").is_some_and(Value::is_u64) => {
-                (Support::Yes, "the server counts the tokens of a prompt".to_owned())
-            }
-            Ok(_) | Err(Refused::Said(_)) => {
-                (Support::No, "how long a prompt is comes with its answer alone".to_owned())
-            }
+            Ok(answer) => answer["count"].as_u64().map_or_else(uncounted, |count| {
+                let detail = format!(
+                    "prompts near the limit are counted with their tools ({count} tokens in this \
+                     one), and those that cannot fit are not sent"
+                );
+                (Support::Yes, detail)
+            }),
+            Err(Refused::Said(_)) => uncounted(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "tokenize", support, detail }
