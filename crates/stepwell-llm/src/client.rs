@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
-use tokio::time::{Duration, Instant, timeout, timeout_at};
+use tokio::time::{Duration, Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use crate::alarm::Alarm;
 use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
 use crate::budget::Budgets;
@@ -140,6 +141,7 @@ struct Reading<'a> {
     response: Response,
     target: &'a Target,
     deadlines: Deadlines,
+    alarm: Alarm,
     status: u16,
     bytes: usize,
 }
@@ -147,7 +149,8 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
         let status = response.status().as_u16();
-        Self { response, target, deadlines, status, bytes: 0 }
+        let alarm = Alarm::new(deadlines.next().0);
+        Self { response, target, deadlines, alarm, status, bytes: 0 }
     }
 
     async fn run(mut self, sink: &dyn ModelSink) -> Result<ModelAnswer, ModelFailure> {
@@ -252,8 +255,8 @@ impl<'a> Reading<'a> {
     /// The next bytes; `None` at the end, which for a whole answer comes in more ways than one.
     async fn next_block(&mut self, is_whole: bool) -> Result<Option<bytes::Bytes>, ModelFailure> {
         let (deadline, limit) = self.deadlines.next();
-        match timeout_at(deadline, self.response.chunk()).await {
-            Ok(Ok(Some(block))) => {
+        match self.alarm.within(deadline, self.response.chunk()).await {
+            Some(Ok(Some(block))) => {
                 self.bytes += block.len();
                 if self.bytes > STREAM_BYTES_MAX {
                     let problem = Problem::TooLarge { what: "bytes", limit: STREAM_BYTES_MAX };
@@ -261,11 +264,11 @@ impl<'a> Reading<'a> {
                 }
                 Ok(Some(block))
             }
-            Ok(Ok(None)) => Ok(None),
-            Ok(Err(_)) if is_whole => Ok(None),
-            Err(_) if is_whole && limit == Limit::Tail => Ok(None),
-            Ok(Err(error)) => Err(self.target.broken(&error, self.bytes, self.status)),
-            Err(_) => Err(self.target.timed_out(limit, Some(self.status))),
+            Some(Ok(None)) => Ok(None),
+            Some(Err(_)) if is_whole => Ok(None),
+            None if is_whole && limit == Limit::Tail => Ok(None),
+            Some(Err(error)) => Err(self.target.broken(&error, self.bytes, self.status)),
+            None => Err(self.target.timed_out(limit, Some(self.status))),
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! Invariant: an answer is returned whole or not at all, and no key stands in a log or an error.
 
+mod alarm;
 pub mod assemble;
 mod body;
 mod budget;

@@ -147,13 +147,16 @@ impl Prober<'_> {
             (Support::No, why)
         };
         let (support, detail) = match self.post(url, &body).await {
-            Ok(answer) => answer["count"].as_u64().map_or_else(uncounted, |count| {
-                let detail = format!(
-                    "prompts near the limit are counted with their tools ({count} tokens in this \
-                     one), and those that cannot fit are not sent"
-                );
-                (Support::Yes, detail)
-            }),
+            Ok(answer) => match answer.get("count").and_then(Value::as_u64) {
+                Some(count) => {
+                    let detail = format!(
+                        "prompts near the limit are counted with their tools ({count} tokens in \
+                         this one), and those that cannot fit are not sent"
+                    );
+                    (Support::Yes, detail)
+                }
+                None => uncounted(),
+            },
             Err(Refused::Said(_)) => uncounted(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
