@@ -23,39 +23,50 @@ const CROWD: usize = 12;
 const CALL: &str =
     "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>";
 
-/// Runs all; how many failed.
-#[expect(clippy::print_stdout, reason = "a program tells its user")]
-pub(crate) async fn run(scene: &Scene, server: &mut Server) -> anyhow::Result<usize> {
-    let mut failed = 0;
-    let mut show = |name: &str, begun: Instant, outcome: anyhow::Result<String>| {
+/// Runs those with `only` in their name; how many failed.
+pub(crate) async fn run(scene: &Scene, server: &mut Server, only: &str) -> anyhow::Result<usize> {
+    let mut report = Report { only: only.to_owned(), failed: 0 };
+    say("| case | | seen | took |\n|---|---|---|---|");
+    for (name, parameters, task, check) in simple() {
+        report.case(name, simple_case(scene, &parameters, &task, check)).await;
+    }
+    report.case("strict schemas", strict::run(scene)).await;
+    report.case("a prompt that cannot fit", too_long(scene)).await;
+    report.case("a wrong key", wrong_key(scene)).await;
+    report.case("a cancel is an abort there", cancel(scene, server)).await;
+    report.case("more requests than it takes", overload(scene)).await;
+    report.case("a restart in mid-stream", restart(scene, server)).await;
+    Ok(report.failed)
+}
+
+/// What the user is shown.
+struct Report {
+    only: String,
+    failed: usize,
+}
+
+impl Report {
+    /// Runs a case, if it is wanted.
+    async fn case(&mut self, name: &str, case: impl Future<Output = anyhow::Result<String>>) {
+        if !name.contains(&self.only) {
+            return;
+        }
+        let begun = Instant::now();
+        let outcome = case.await;
         let ms = begun.elapsed().as_millis();
         match outcome {
-            Ok(seen) => println!("| {name} | ok | {seen} | {ms} ms |"),
+            Ok(seen) => say(&format!("| {name} | ok | {seen} | {ms} ms |")),
             Err(error) => {
-                failed += 1;
-                println!("| {name} | FAILED | {error:#} | {ms} ms |");
+                self.failed += 1;
+                say(&format!("| {name} | FAILED | {error:#} | {ms} ms |"));
             }
         }
-    };
-    println!("| case | | seen | took |\n|---|---|---|---|");
-    for (name, parameters, task, check) in simple() {
-        let begun = Instant::now();
-        let outcome = simple_case(scene, &parameters, &task, check).await;
-        show(name, begun, outcome);
     }
-    let begun = Instant::now();
-    show("strict schemas", begun, strict::run(scene).await);
-    let begun = Instant::now();
-    show("a prompt that cannot fit", begun, too_long(scene).await);
-    let begun = Instant::now();
-    show("a wrong key", begun, wrong_key(scene).await);
-    let begun = Instant::now();
-    show("a cancel is an abort there", begun, cancel(scene, server).await);
-    let begun = Instant::now();
-    show("more requests than it takes", begun, overload(scene).await);
-    let begun = Instant::now();
-    show("a restart in mid-stream", begun, restart(scene, server).await);
-    Ok(failed)
+}
+
+#[expect(clippy::print_stdout, reason = "a program tells its user")]
+fn say(line: &str) {
+    println!("{line}");
 }
 
 type Outcome = Result<ModelAnswer, ModelFailure>;

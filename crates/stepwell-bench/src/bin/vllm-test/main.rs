@@ -36,6 +36,9 @@ struct Args {
     /// Only the cases, or only the measurement.
     #[arg(long, value_parser = ["cases", "prefix"])]
     only: Option<String>,
+    /// Only cases with this in their name.
+    #[arg(long, default_value = "")]
+    case: String,
 }
 
 #[expect(clippy::print_stdout, reason = "a program tells its user")]
@@ -56,7 +59,7 @@ fn main() -> anyhow::Result<()> {
             }
         }
         if wants("cases") {
-            failed = cases::run(&scene, &mut server).await?;
+            failed = cases::run(&scene, &mut server, &args.case).await?;
         }
         server.stop().await?;
         anyhow::ensure!(failed == 0, "{failed} cases failed");

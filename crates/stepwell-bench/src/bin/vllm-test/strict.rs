@@ -10,10 +10,9 @@ use stepwell_runtime::{relax, validate};
 
 use crate::scene::Scene;
 
-/// What the task asks for and what the schema wants have nothing in common, so a model that is not
-/// bound breaks the schema.
-const TASK: &str = "What is the weather in Paris, France? Pass the city name.";
-const TOOL: &str = "get_weather";
+/// What the task asks for breaks the schema, so a model that is not bound does.
+const TASK: &str = "Call set_dial with level 99, mode \"medium\" and tags \"x\", \"y\" and \"z\".";
+const TOOL: &str = "set_dial";
 
 /// The schema, with a keyword that no grammar can express.
 fn schema() -> Value {
@@ -43,6 +42,9 @@ pub(crate) async fn run(scene: &Scene) -> anyhow::Result<String> {
     let mut loose = strict.clone();
     loose.output.strict_tools = false;
     let unbound = ask(scene, &loose).await??;
+    if validate::arguments(&sent, &unbound).is_ok() {
+        bail!("nothing is shown: the model keeps to the schema by itself, `{unbound}`");
+    }
     let mut whole = strict;
     whole.output.relaxed.clear();
     let unrelaxed = match ask(scene, &whole).await? {
@@ -76,7 +78,7 @@ fn bound(scene: &Scene) -> anyhow::Result<Agent> {
         relax::relaxed(&parameters).map(|it| (TOOL.to_owned(), it)).into_iter().collect();
     agent.tools = vec![ToolSpec {
         name: TOOL.into(),
-        description: "Get the weather for a city.".into(),
+        description: "Sets the dial.".into(),
         parameters,
         output_schema: None,
         effect: Effect::Read,
