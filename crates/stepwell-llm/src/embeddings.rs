@@ -178,9 +178,16 @@ mod tests {
             (r#"[{"index":0,"embedding":[1]},{"index":2,"embedding":[1]}]"#, "no text 2"),
             (r#"[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]"#, "has 2 numbers"),
             (r#"[{"index":0,"embedding":[]},{"index":1,"embedding":[]}]"#, "has 0 numbers"),
-            (r#"[{"index":0,"embedding":[1]},{"index":1,"embedding":[1e300]}]"#, "not finite"),
         ] {
             check(data, None, Err(words));
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let reason = in_order(vec![Entry { index: 0, embedding: vec![1.0, number] }], 1, None);
+            assert!(reason.unwrap_err().contains("not finite"), "{number}");
         }
     }
 }
