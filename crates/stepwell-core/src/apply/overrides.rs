@@ -89,6 +89,7 @@ fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(),
     if let Some(agent) = &it.agent {
         origin.agent = agent.clone();
         state.prompt.rebase(agent);
+        state.measured = None;
     }
     Ok(())
 }
