@@ -5,9 +5,8 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use reqwest::Response;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER,
-};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use stepwell_core::agent::History;
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -16,19 +15,23 @@ use tracing::debug;
 use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
 use crate::connect::Clients;
+use crate::continuation;
 use crate::deadlines::{Deadlines, Limit};
 use crate::endpoints::Endpoints;
+use crate::exchange::Server;
 use crate::failure::Refusal;
+use crate::prefix;
 use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
 use crate::sse::SseDecoder;
 use crate::target::Target;
+use crate::token_ids::TokenIds;
 
 /// Bytes of a stream, at most: envelopes, comments and all. One token costs about 250 bytes on the
 /// wire, with log probabilities ten times that; the answer in it has its own, smaller bound.
 const STREAM_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Bytes of an answer that comes as one JSON text, at most. Escaping can double a text's length.
-const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+pub(crate) const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
 
 /// Bytes of an error's body that are read, at most; the rest closes the connection.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -73,28 +76,24 @@ impl OpenAiClient {
     ) -> Result<ModelAnswer, ModelFailure> {
         let limits = request.model.timeouts;
         let deadlines = Deadlines::new(limits, Instant::now());
+        let connect_ms = limits.connect_ms;
         let client = self
             .clients
-            .get(&target.url, limits.connect_ms)
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        let mut post = client
-            .post(target.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            .header(CONTENT_LENGTH, request.prompt.body_bytes());
-        if let Some(authorization) = target.authorization()? {
-            post = post.header(AUTHORIZATION, authorization);
+            .get(&target.url, connect_ms)
+            .map_err(|error| target.unreachable(&error, connect_ms))?;
+        let server = Server { client, target, connect_ms };
+        let (mut answer, ids) = match request.model.history {
+            History::Tokens => continuation::ask(&server, &request, deadlines, sink).await?,
+            History::Calls | History::Text => {
+                let sent = (body(request.prompt.clone()), request.prompt.body_bytes());
+                let response = server.post(target.url.clone(), sent, deadlines.next()).await?;
+                Reading::new(response, target, deadlines).run(sink).await?
+            }
+        };
+        if request.model.asks_token_ids() {
+            answer.tokens = prefix::recorded(&server, &request, &answer, &ids).await;
         }
-        let sent = post.body(body(request.prompt)).send();
-        let (deadline, limit) = deadlines.next();
-        let response = timeout_at(deadline, sent)
-            .await
-            .map_err(|_| target.timed_out(limit, None))?
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        if response.status().as_u16() != 200 {
-            return Err(target.refused(read_refusal(response).await));
-        }
-        Reading::new(response, target, deadlines).run(sink).await
+        Ok(answer)
     }
 }
 
@@ -134,7 +133,7 @@ impl ModelPort for OpenAiClient {
 }
 
 /// A success whose body is being read.
-struct Reading<'a> {
+pub(crate) struct Reading<'a> {
     response: Response,
     target: &'a Target,
     deadlines: Deadlines,
@@ -143,12 +142,16 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
+    pub(crate) fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
         let status = response.status().as_u16();
         Self { response, target, deadlines, status, bytes: 0 }
     }
 
-    async fn run(mut self, sink: &dyn ModelSink) -> Result<ModelAnswer, ModelFailure> {
+    /// Reads it to its end: the answer, and its token ids as far as there are any.
+    pub(crate) async fn run(
+        mut self,
+        sink: &dyn ModelSink,
+    ) -> Result<(ModelAnswer, TokenIds), ModelFailure> {
         let mut on_piece = |chunk: ModelChunk| sink.chunk(chunk);
         let answer = loop {
             let Some(block) = self.next_block(false).await? else {
@@ -164,7 +167,7 @@ impl<'a> Reading<'a> {
             }
         };
         let now = Instant::now();
-        Ok(ModelAnswer {
+        let whole = ModelAnswer {
             content: answer.content,
             reasoning: answer.reasoning,
             tool_calls: answer.tool_calls,
@@ -173,7 +176,9 @@ impl<'a> Reading<'a> {
             endpoint: self.target.endpoint.clone(),
             first_token_ms: self.deadlines.first_token_ms(now),
             duration_ms: self.deadlines.elapsed_ms(now),
-        })
+            tokens: None,
+        };
+        Ok((whole, answer.token_ids))
     }
 
     async fn read_stream(
@@ -289,7 +294,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-async fn read_refusal(mut response: Response) -> Refusal {
+pub(crate) async fn read_refusal(mut response: Response) -> Refusal {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(block)) = response.chunk().await {

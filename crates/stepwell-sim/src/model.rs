@@ -267,6 +267,7 @@ fn answer(text: &str, tool_calls: Vec<WireToolCall>) -> Say {
         endpoint: ENDPOINT.to_string(),
         first_token_ms: 1,
         duration_ms: 2,
+        tokens: None,
     };
     Say { after_ms: 10, act: Act::Answer(answer) }
 }

@@ -158,6 +158,7 @@ fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
         endpoint: answer.endpoint.clone(),
         first_token_ms: answer.first_token_ms,
         duration_ms: answer.duration_ms,
+        tokens: None,
     }
 }
 

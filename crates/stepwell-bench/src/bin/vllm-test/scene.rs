@@ -6,6 +6,7 @@ use anyhow::Context as _;
 
 use stepwell_core::agent::{Agent, Effect, ModelSpec, ModelTimeouts, ToolKind, ToolSpec};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
@@ -76,6 +77,7 @@ impl Scene {
             session_id: SessionId::from_random([7; 16]),
             step: 1,
             attempt: 1,
+            tokens: Tokens::default(),
             model: agent.model.clone(),
             affinity: Affinity::default(),
             prompt,
