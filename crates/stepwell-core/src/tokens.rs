@@ -106,7 +106,7 @@ impl Tokens {
 }
 
 /// How many tokens two lists begin with in common.
-pub fn kept(known: &[u32], prompt: &[u32]) -> usize {
+pub fn kept<T: PartialEq>(known: &[T], prompt: &[T]) -> usize {
     known.iter().zip(prompt).take_while(|(known, new)| known == new).count()
 }
 

@@ -23,7 +23,7 @@ mod read;
 pub mod retry_after;
 pub mod sse;
 mod target;
-mod token_ids;
+pub mod token_ids;
 mod wire;
 mod words;
 

@@ -156,7 +156,7 @@ fn token_ids_are_never_exported_with_what_was_taken_out() {
         text: Some("key: sk-abcdefghijklmnopqrstuvwx".into()),
     };
     let EventBody::ModelReplied(reply) = replied() else { panic!("another event") };
-    let done = run("", &ModelReplied { tokens: Some(tokens), ..reply }.into());
+    let done = run("", &ModelReplied { tokens: Some(Box::new(tokens)), ..reply }.into());
     assert_eq!(done.pointers, ["/tokens/text", "/tokens/prompt", "/tokens/generated"]);
     assert!(!done.event.body.contains("sk-ab"), "{}", done.event.body);
     let read = codec::decode("model_replied", EVENT_SCHEMA, &done.event.body).unwrap();

@@ -1,5 +1,6 @@
 //! Contents of the events about the model.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -57,7 +58,7 @@ pub struct ModelReplied {
     pub duration_ms: u64,
     /// Request and reply as tokens, where the agent asks for them and the server tells them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<ReplyTokens>,
+    pub tokens: Option<Box<ReplyTokens>>,
 }
 
 /// A request and the reply to it as token ids: decimal, a blank between two.

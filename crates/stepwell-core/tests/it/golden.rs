@@ -197,7 +197,8 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
         ),
         (
             "tokens",
-            ModelReplied { tokens: Some(broken_tokens()), ..finish(FinishReason::Stop) }.into(),
+            ModelReplied { tokens: Some(Box::new(broken_tokens())), ..finish(FinishReason::Stop) }
+                .into(),
         ),
         ("length", finish(FinishReason::Length).into()),
         ("filter", finish(FinishReason::ContentFilter).into()),

@@ -19,7 +19,10 @@ fn with_history(history: History) -> Agent {
 }
 
 fn replied(tokens: Option<ReplyTokens>) -> ModelReplied {
-    ModelReplied { tokens, ..reply(1, 1, "", vec![wants("find", r#"{"box":9}"#)]) }
+    ModelReplied {
+        tokens: tokens.map(Box::new),
+        ..reply(1, 1, "", vec![wants("find", r#"{"box":9}"#)])
+    }
 }
 
 /// A session that was shown the result of its first call; its first request had the tokens 1 2 3.
@@ -51,7 +54,7 @@ fn the_tokens_of_a_reply_are_known_until_the_next_one() {
     let tokens = known.reply(&[1, 2, 3, 4, 6, 7], &[8]);
     assert_eq!(tokens.kept, 4);
     let cut = ModelReplied {
-        tokens: Some(tokens),
+        tokens: Some(Box::new(tokens)),
         finish_reason: FinishReason::Length,
         ..reply(2, 1, "", vec![wants("find", "{}")])
     };
@@ -148,7 +151,7 @@ fn an_outline_has_no_tokens_and_goes_on_without() {
     let tokens = world.state.tokens.reply(&[1, 2, 3, 4, 5, 6], &[7]);
     let outline = world.state.outline();
     world.when(Input::ModelReplied(ModelReplied {
-        tokens: Some(tokens),
+        tokens: Some(Box::new(tokens)),
         ..reply(2, 1, "", vec![wants("put", "{}")])
     }));
     let later: SessionState = fold(outline, &world.events[at..]).unwrap();

@@ -17,4 +17,6 @@ mod dialects_of_servers;
 mod peer;
 mod replicas;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod transcripts;

@@ -4,6 +4,7 @@
 //! `docs/prefix-cache.md`.
 
 mod cases;
+mod histories;
 mod picture;
 mod prefix;
 mod scene;
@@ -32,8 +33,8 @@ struct Args {
     /// Where to write the picture of the prefix measurement.
     #[arg(long)]
     picture: Option<PathBuf>,
-    /// Only the cases, or only the measurement.
-    #[arg(long, value_parser = ["cases", "prefix"])]
+    /// Only the cases, or only one of the measurements.
+    #[arg(long, value_parser = ["cases", "prefix", "histories"])]
     only: Option<String>,
 }
 
@@ -53,6 +54,11 @@ fn main() -> anyhow::Result<()> {
             if let Some(path) = &args.picture {
                 std::fs::write(path, picture::draw(&runs))?;
             }
+        }
+        if wants("histories") {
+            let runs = histories::measure(&scene).await?;
+            println!("{}", histories::table(&runs));
+            histories::check(&runs)?;
         }
         if wants("cases") {
             failed = cases::run(&scene, &mut server).await?;

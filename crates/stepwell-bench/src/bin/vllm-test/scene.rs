@@ -71,13 +71,18 @@ impl Scene {
 
     /// Begins a request.
     pub(crate) fn begin(&self, agent: &Agent, prompt: Prompt) -> Asked {
+        self.begin_after(agent, prompt, Tokens::default())
+    }
+
+    /// Begins a request of a session whose last request and reply had these tokens.
+    pub(crate) fn begin_after(&self, agent: &Agent, prompt: Prompt, tokens: Tokens) -> Asked {
         let (told, first_piece) = mpsc::channel(1);
         let cancel = CancellationToken::new();
         let request = ModelRequest {
             session_id: SessionId::from_random([7; 16]),
             step: 1,
             attempt: 1,
-            tokens: Tokens::default(),
+            tokens,
             model: agent.model.clone(),
             affinity: Affinity::default(),
             prompt,

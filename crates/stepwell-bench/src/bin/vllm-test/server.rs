@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 const START_WITHIN: Duration = Duration::from_secs(400);
 /// How long it may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// Four run, three wait, the next is refused.
-const FLAGS: &str = "--max-num-queued-reqs 3";
+/// Four run, three wait, the next is refused. Tokens are taken as well as messages.
+const FLAGS: &str = "--max-num-queued-reqs 3 --enable-scale-out";
 const SEQS: &str = "4";
 
 /// A vLLM server.
