@@ -15,9 +15,9 @@ use stepwell_ports::ModelAnswer;
 
 use crate::scene::Scene;
 
-const STEPS: u32 = 8;
-/// Lines that a call writes: with them its arguments are about 100 tokens.
-const LINES: usize = 8;
+const STEPS: u32 = 6;
+/// Lines in the arguments of a call, of about 12 tokens each.
+const LINES: usize = 3;
 /// Words of an observation.
 const OBSERVATION_WORDS: usize = 12;
 
@@ -38,13 +38,12 @@ pub(crate) struct Run {
     account: Account,
 }
 
-/// Runs them one after the other, so that none waits for another.
+/// Runs them side by side: a small model decodes three streams about as fast as one.
 pub(crate) async fn measure(scene: &Scene) -> anyhow::Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for (history, name) in HISTORIES {
-        runs.push(session(scene, history, name).await.with_context(|| format!("history {name}"))?);
-    }
-    Ok(runs)
+    let [calls, text, tokens] = HISTORIES.map(|(history, name)| session(scene, history, name));
+    let (calls, text, tokens) = tokio::join!(calls, text, tokens);
+    let runs = HISTORIES.into_iter().zip([calls, text, tokens]);
+    runs.map(|((_, name), run)| run.with_context(|| format!("history {name}"))).collect()
 }
 
 async fn session(scene: &Scene, history: History, name: &'static str) -> anyhow::Result<Run> {

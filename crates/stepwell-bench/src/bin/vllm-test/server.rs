@@ -32,7 +32,11 @@ impl Server {
         let begun = Instant::now();
         let child = spawn(command, port)?;
         let mut server = Self { command: command.into(), port, child, started_in: Duration::ZERO };
-        server.wait_until_well(begun).await?;
+        if let Err(error) = server.wait_until_well(begun).await {
+            // Its engine would stay with its memory. It may have ended by itself.
+            let _ = server.kill().await;
+            return Err(error);
+        }
         server.started_in = begun.elapsed();
         Ok(server)
     }
