@@ -91,7 +91,8 @@ impl OpenAiClient {
             }
         };
         if request.model.asks_token_ids() {
-            answer.tokens = prefix::recorded(&server, &request, &answer, &ids).await;
+            let recorded = prefix::recorded(&server, &request, &answer, &ids).await;
+            answer.tokens = recorded.map(Box::new);
         }
         Ok(answer)
     }

@@ -75,7 +75,7 @@ pub struct ModelAnswer {
     /// The whole call, in milliseconds.
     pub duration_ms: u64,
     /// Request and reply as tokens, where they were asked for and the server told them.
-    pub tokens: Option<ReplyTokens>,
+    pub tokens: Option<Box<ReplyTokens>>,
 }
 
 /// A tool call as the server sent it.

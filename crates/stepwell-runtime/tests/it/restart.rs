@@ -46,7 +46,7 @@ async fn the_tokens_of_the_last_reply_are_known_after_a_restart() {
     let world = World::new(2);
     let mut first = call(&[(LOOK, "{\"n\":1}")]);
     let Act::Answer(answer) = &mut first.act else { panic!("the model answers") };
-    answer.tokens = Some(Tokens::default().reply(&[1, 2], &[3]));
+    answer.tokens = Some(Box::new(Tokens::default().reply(&[1, 2], &[3])));
     world.model.play(steps(vec![first]));
     let mut agent = agent();
     agent.model.token_ids = true;

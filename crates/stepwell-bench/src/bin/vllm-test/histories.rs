@@ -8,16 +8,21 @@ use serde_json::json;
 use stepwell_core::account::Account;
 use stepwell_core::agent::{Agent, History};
 use stepwell_core::event::{
-    FinishReason, ModelReplied, ReplyTokens, SessionCreated, ToolCall, ToolFinished, ToolOutcome,
+    FinishReason, ModelErrorKind, ModelReplied, ReplyTokens, SessionCreated, ToolCall,
+    ToolFinished, ToolOutcome,
 };
 use stepwell_core::{Actor, CallId, Input, SessionState, Text, TimestampMs, decide};
 use stepwell_ports::ModelAnswer;
+use tokio::time::{Duration, sleep};
 
 use crate::scene::Scene;
 
-const STEPS: u32 = 6;
+const STEPS: u32 = 4;
 /// Lines in the arguments of a call, of about 12 tokens each.
-const LINES: usize = 3;
+const LINES: usize = 2;
+/// The server takes few requests at once, and counts one that ends for a moment longer.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(500);
 /// Words of an observation.
 const OBSERVATION_WORDS: usize = 12;
 
@@ -28,7 +33,7 @@ const HISTORIES: [(History, &str); 3] =
 struct Step {
     prompt: u64,
     cached: u64,
-    tokens: ReplyTokens,
+    tokens: Box<ReplyTokens>,
 }
 
 /// One session.
@@ -52,9 +57,7 @@ async fn session(scene: &Scene, history: History, name: &'static str) -> anyhow:
     // A task of its own keeps one session's prompts out of the others' cache.
     let mut state = given(&SessionState::default(), created(&agent, name))?;
     for step in 1..=STEPS {
-        let prompt = state.request(1);
-        let tokens = state.tokens.of_model(&agent.model.name);
-        let answer = scene.begin_after(&agent, prompt, tokens).outcome().await??;
+        let answer = ask(scene, &agent, &state).await?;
         let reply = replied(step, &answer);
         let recorded = answer.tokens.clone();
         let recorded = recorded.with_context(|| format!("step {step}: no token ids"))?;
@@ -66,6 +69,20 @@ async fn session(scene: &Scene, history: History, name: &'static str) -> anyhow:
         state = given(&state, finished(CallId { step, index: 1 }))?;
     }
     Ok(run)
+}
+
+async fn ask(scene: &Scene, agent: &Agent, state: &SessionState) -> anyhow::Result<ModelAnswer> {
+    let mut tries = 1;
+    loop {
+        let tokens = state.tokens.of_model(&agent.model.name);
+        match scene.begin_after(agent, state.request(1), tokens).outcome().await? {
+            Err(busy) if busy.kind == ModelErrorKind::Overloaded && tries < BUSY_TRIES => {
+                tries += 1;
+                sleep(BUSY_PAUSE).await;
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
 }
 
 fn agent(scene: &Scene, history: History) -> anyhow::Result<Agent> {
@@ -126,7 +143,7 @@ pub(crate) fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
         endpoint: answer.endpoint.clone(),
         first_token_ms: answer.first_token_ms,
         duration_ms: answer.duration_ms,
-        tokens: answer.tokens.clone().map(Box::new),
+        tokens: answer.tokens.clone(),
     }
 }
 
