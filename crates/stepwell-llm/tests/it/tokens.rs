@@ -105,7 +105,7 @@ async fn ids_are_recorded_where_the_agent_asks_for_them() {
 #[tokio::test]
 async fn a_break_names_the_first_other_token_in_words() {
     let peer = Peer::listen().await;
-    let asked = second(&peer, History::Calls, (&[151644], &[8948, 77]));
+    let asked = second(&peer, History::Calls, (&[151_644], &[8948, 77]));
     let words = [json(r#"{"prompt":"ugh"}"#), json(r#"{"prompt":"\nYou"}"#)];
     let answers = [&[recorded()][..], &words].concat();
     let (got, answer) = ask_for(&peer, asked, &answers).await;

@@ -2,6 +2,7 @@
 //! be sent: how much of it was kept, token by token.
 
 use std::fmt::Write as _;
+use std::process;
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
@@ -17,9 +18,9 @@ use tokio::time::{Duration, sleep};
 
 use crate::scene::Scene;
 
-const STEPS: u32 = 4;
+const STEPS: u32 = 5;
 /// Lines in the arguments of a call, of about 12 tokens each.
-const LINES: usize = 2;
+const LINES: usize = 3;
 /// The server takes few requests at once, and counts one that ends for a moment longer.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
@@ -54,7 +55,7 @@ pub(crate) async fn measure(scene: &Scene) -> anyhow::Result<Vec<Run>> {
 async fn session(scene: &Scene, history: History, name: &'static str) -> anyhow::Result<Run> {
     let agent = agent(scene, history)?;
     let mut run = Run { name, steps: Vec::new(), account: Account::default() };
-    // A task of its own keeps one session's prompts out of the others' cache.
+    // A task of its own keeps prompts out of the cache of other sessions and runs.
     let mut state = given(&SessionState::default(), created(&agent, name))?;
     for step in 1..=STEPS {
         let answer = ask(scene, &agent, &state).await?;
@@ -108,7 +109,7 @@ fn given(state: &SessionState, input: Input) -> anyhow::Result<SessionState> {
 fn created(agent: &Agent, name: &str) -> Input {
     let session = SessionCreated {
         agent: agent.clone().into(),
-        task: Text::from(format!("Read all parts of the report ({name}).")),
+        task: Text::from(format!("Read all parts of the report ({name}, {}).", process::id())),
         title: String::new(),
         labels: Vec::new(),
         workspace: String::new(),
