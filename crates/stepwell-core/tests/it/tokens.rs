@@ -102,7 +102,7 @@ fn a_history_of_texts_has_what_the_model_generated() {
 fn long_tokens_and_texts_are_payloads() {
     let mut body = EventBody::from(replied(Some(ReplyTokens {
         text: Some(Text::from("x".repeat(20_000))),
-        ..World::new().state.tokens.reply(&[7; 20_000], &[8; 20_000])
+        ..World::new().state.tokens.reply(&vec![7; 20_000], &vec![8; 20_000])
     })));
     let mut kept = 0;
     detach(&mut body, &mut |_, _| kept += 1);
