@@ -15,7 +15,7 @@ pub mod tools;
 pub mod conformance;
 
 pub use clock::{Clock, Random};
-pub use import::{Import, ImportPage, Imported};
+pub use import::{Checkpoint, Import, ImportPage, Imported};
 pub use model::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
 };

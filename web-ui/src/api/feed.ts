@@ -7,6 +7,7 @@ import { type Live, SILENT, withChunk, withEvent as withoutSaid } from "../model
 import { EMPTY_STRIP, type Strip, withEvent, withPage } from "../model/session/strip.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decode from "./decode-history.ts";
+import { queryClient } from "./query-client.ts";
 
 /** Wait before the next try: twice as long each time. */
 const RETRY_FIRST_MS = 250;
@@ -92,7 +93,10 @@ export function createFeed(sessionId: string): Feed {
         const { code } = ConnectError.from(error);
         if (code === Code.NotFound) return;
         // The history is shorter than it was: another store. All of it is read anew.
-        if (code === Code.InvalidArgument) set({ strip: EMPTY_STRIP });
+        if (code === Code.InvalidArgument) {
+          set({ strip: EMPTY_STRIP });
+          void queryClient.resetQueries({ predicate: (it) => it.queryKey.includes(sessionId) });
+        }
       }
       if (view.strip.length > before) wait = RETRY_FIRST_MS;
       await pause(wait, signal);

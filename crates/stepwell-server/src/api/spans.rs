@@ -56,7 +56,8 @@ fn window(
         .map_err(|error| BadField::new("depth_max", error.to_string()))?;
     let count = convert::page_rows(request.limit, PAGE_ROWS_MAX) as u32;
     let total = view.len();
-    let around = Some(Seq(request.around_seq)).filter(|it| *it > Seq(0));
+    let around = if request.around_last { index.head() } else { Seq(request.around_seq) };
+    let around = Some(around).filter(|it| *it > Seq(0));
     let around = around.and_then(|seq| view.position_at(seq));
     let first = match around {
         Some(row) => row.saturating_sub(count / 2).min(total.saturating_sub(count)),

@@ -92,6 +92,9 @@ async fn the_past_is_shown_as_it_stood() {
     assert_eq!((then.at_seq, then.head_seq), (2, head));
     let around = list(&world, ListSpansRequest { around_seq: 2, limit: 1, ..of(&id) }).await;
     assert_eq!((ids(&around.spans), around.around_row), (vec!["model:1"], 2));
+    let last = list(&world, ListSpansRequest { around_seq: head, limit: 1, ..of(&id) }).await;
+    let around = list(&world, ListSpansRequest { around_last: true, limit: 1, ..of(&id) }).await;
+    assert_eq!(around, last);
     let mut client = world.sessions().await;
     for (request, field) in [
         (ListSpansRequest { at_seq: 99, ..of(&id) }, "at_seq: is 99, but the head of session"),

@@ -54,14 +54,14 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const [view, setView] = useState<TreeView>({ collapsed: [], depthMax: null });
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
-  const state = useMomentState(sessionId, shown, isNow, true);
+  const state = useMomentState(sessionId, isNow ? null : shown, head, true);
   const now = useSession(sessionId);
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
   const then: Then | null = isNow ? null : { seq: shown, time };
   // The state tells the head before the strip is there.
   const known = Math.max(head, state.data?.headSeq ?? 0);
-  const selection = useSelection(sessionId, view, isNow ? known : shown, then, known);
+  const selection = useSelection(sessionId, view, then, known);
   useTitle(state.data?.session.title ?? sessionId);
   const show = (to: number | null) => {
     selection.clear();
@@ -114,6 +114,8 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               strip={strip}
               head={head}
               around={selection.around}
+              error={selection.error}
+              onRetry={selection.retry}
               view={view}
               onView={setView}
               then={then}

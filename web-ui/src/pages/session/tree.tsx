@@ -26,6 +26,9 @@ interface Props {
   readonly head: number;
   /** Rows that were read already, around what is selected. */
   readonly around: SpanWindow | undefined;
+  /** Why they could not be read. */
+  readonly error: unknown;
+  readonly onRetry: () => void;
   readonly view: TreeView;
   readonly onView: (view: TreeView) => void;
   readonly then: Then | null;
@@ -42,29 +45,40 @@ interface Props {
 
 /** The spans of a session as a tree with a bar of time behind each; only rows in sight are read. */
 export function Tree(props: Props) {
-  const { sessionId, strip, view, then, selectedId, selectedRow, onSelect } = props;
+  const { around, error, onRetry } = props;
+  if (around !== undefined) return <Rows {...props} around={around} />;
+  if (error === null) return <Loading what="the steps" rows={12} />;
+  return <Failed doing="read the steps" error={error} onRetry={onRetry} />;
+}
+
+interface RowsProps extends Props {
+  readonly around: SpanWindow;
+}
+
+function Rows(props: RowsProps) {
+  const { sessionId, strip, view, then, selectedId, selectedRow, onSelect, around } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [pages, setPages] = useState<readonly number[]>([]);
-  const { around } = props;
   const read = useSpanPages(sessionId, view, pages, props.head);
   const { rows, error, retry } = read;
-  const total = read.total ?? around?.total ?? null;
-  const count = props.rowsThen ?? total ?? 0;
+  const count = props.rowsThen ?? read.total ?? around.total;
+  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
+  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   const lines = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
     overscan: OVERSCAN,
+    // At once where it is to be, so that nothing else is read.
+    initialOffset: () => Math.max(0, ((sightRow ?? 0) + 1) * ROW_HEIGHT - window.innerHeight),
   });
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
-  const isAround = around !== undefined && first >= around.first && last < endOf(around);
+  const isAround = first >= around.first && last < endOf(around);
   useEffect(() => {
     if (last > 0 && !isAround) setPages((before) => pagesOf(first, last, before));
   }, [first, last, isAround]);
-  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
   const hasSize = (lines.scrollRect?.height ?? 0) > 0;
-  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   useEffect(() => {
     if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
       lines.scrollToIndex(sightRow);
@@ -72,7 +86,7 @@ export function Tree(props: Props) {
 
   const spanAt = useCallback(
     (row: number): Span | null => {
-      const span = rows.get(row) ?? around?.rows[row - around.first];
+      const span = rows.get(row) ?? around.rows[row - around.first];
       return span === undefined ? null : asOf(span, then);
     },
     [rows, around, then],
@@ -85,9 +99,6 @@ export function Tree(props: Props) {
   useTreeKeys({ ...props, row, selected: spanAt(row), count, select, spanAt });
   const scale = useScale(strip, props.zoom, spanAt, first, last, then);
 
-  if (error !== null && total === null)
-    return <Failed doing="read the steps" error={error} onRetry={retry} />;
-  if (total === null) return <Loading what="the steps" rows={12} />;
   return (
     <div
       ref={scroller}

@@ -29,6 +29,9 @@ export interface Selection {
   readonly isChosen: boolean;
   /** The rows around it. */
   readonly around: SpanWindow | undefined;
+  /** Why they could not be read. */
+  readonly error: unknown;
+  readonly retry: () => void;
   /** Its row in the tree. */
   readonly row: number | null;
   /** Rows of the tree at the moment that is shown, when it is past. */
@@ -46,23 +49,26 @@ export interface Selection {
 export function useSelection(
   sessionId: string,
   view: TreeView,
-  shown: number,
   then: Then | null,
   head: number,
 ): Selection {
   const [chosen, setChosen] = useState<Chosen | null>(null);
-  const around = useSpansAround(sessionId, view, chosen?.seq ?? shown, head).data;
-  const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head).data;
+  const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head);
+  const around = read.data;
+  const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
   const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
   const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
   const span = around?.rows[place] ?? null;
   const spanId = chosen?.spanId ?? span?.id ?? null;
+  const shown = then?.seq ?? head;
   const message = useMessageOf(sessionId, chosen?.isFromTree === true ? span : null, shown);
   return {
     spanId,
     span,
     isChosen: chosen !== null,
     around,
+    error: read.error,
+    retry: () => void read.refetch(),
     row: around === undefined || place < 0 ? null : around.first + place,
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
@@ -97,7 +103,7 @@ function isAbout(message: Message, spanId: string | null): boolean {
 /** Number of the message that a span ended with. */
 function useMessageOf(sessionId: string, span: Span | null, shown: number): number | null {
   const seq = span === null ? 0 : Math.min(span.lastSeq, shown);
-  const { data } = useMomentState(sessionId, seq, false, span !== null);
+  const { data } = useMomentState(sessionId, seq, 0, span !== null);
   if (span === null || data === undefined || data.messagesTotal === 0) return null;
   if (span.kind === "session") return null;
   const own = data.tail.findLast((it) => spanOf(it) === span.id);
