@@ -108,10 +108,7 @@ mod tests {
             let got = found(needle, json);
             assert_eq!(got.as_ref().map(|(_, it, _)| it.as_str()), text, "{needle}");
         }
-        assert_eq!(
-            found("month", json),
-            Some(("The ".into(), "Month".into(), " and\nday".into()))
-        );
+        assert_eq!(found("month", json), Some(("The ".into(), "Month".into(), " and\nday".into())));
     }
 
     #[test]
@@ -134,6 +131,9 @@ mod tests {
     fn what_is_around_it_is_short() {
         let json = format!("{{\"a\":\"{}needle{}\"}}", "ü".repeat(1_000), "ß".repeat(1_000));
         let (before, text, after) = found("needle", &json).unwrap();
-        assert_eq!((before.chars().count(), text.as_str(), after.chars().count()), (60, "needle", 60));
+        assert_eq!(
+            (before.chars().count(), text.as_str(), after.chars().count()),
+            (60, "needle", 60)
+        );
     }
 }

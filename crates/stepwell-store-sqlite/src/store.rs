@@ -13,8 +13,8 @@ use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, S
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Checkpoint, Claim, EventPage, Import,
-    ImportPage, Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError,
-    ToolRecord,
+    ImportPage, Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store,
+    StoreError, ToolRecord,
 };
 
 use crate::blob::{compress, decompress, off_thread, pack_all, pack_blobs};
@@ -24,7 +24,9 @@ use crate::names::Names;
 use crate::open;
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Readers, Target};
-use crate::write::{self, ClaimDue, PackedCheckpoint, PackedPage, Snapshot, SnapshotKey, Write, WriterHandle};
+use crate::write::{
+    self, ClaimDue, PackedCheckpoint, PackedPage, Snapshot, SnapshotKey, Write, WriterHandle,
+};
 
 /// The event store in one `SQLite` file. Its methods need a tokio runtime.
 ///

@@ -31,7 +31,7 @@ export interface Feed {
   readonly view: () => FeedView;
 }
 
-/** A feed that runs while somebody is subscribed. */
+/** A feed that runs while somebody is subscribed and looks. */
 export function createFeed(sessionId: string): Feed {
   let view: FeedView = { strip: EMPTY_STRIP, live: SILENT, connection: "reading", error: null };
   const watchers = new Set<() => void>();
@@ -104,19 +104,34 @@ export function createFeed(sessionId: string): Feed {
     }
   };
 
+  const end = () => {
+    stop?.abort();
+    stop = null;
+  };
+  /** A browser has few connections to one address: a tab that nobody looks at gives its own back. */
+  const look = () => {
+    if (document.visibilityState === "hidden") {
+      end();
+    } else if (stop === null && view.connection !== "over") {
+      stop = new AbortController();
+      set({ connection: "reading", live: SILENT });
+      void run(stop.signal);
+    }
+  };
+
   return {
     view: () => view,
     subscribe: (changed) => {
       watchers.add(changed);
-      if (stop === null) {
-        stop = new AbortController();
-        void run(stop.signal);
+      if (watchers.size === 1) {
+        document.addEventListener("visibilitychange", look);
+        look();
       }
       return () => {
         watchers.delete(changed);
         if (watchers.size > 0) return;
-        stop?.abort();
-        stop = null;
+        document.removeEventListener("visibilitychange", look);
+        end();
       };
     },
   };

@@ -10,6 +10,7 @@ import {
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Message } from "../model/session/messages.ts";
 import type { Span } from "../model/session/spans.ts";
+import type { TreeView } from "../model/session/tree-view.ts";
 import type { SessionRow } from "../model/types.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decodeRow from "./decode.ts";
@@ -132,12 +133,6 @@ function rangeOf(pages: readonly number[], size: number): [number, number] {
   return [(pages[0] ?? 0) * size, ((pages.at(-1) ?? -1) + 1) * size];
 }
 
-/** Which rows of the tree are left out. */
-export interface TreeView {
-  readonly collapsed: readonly string[];
-  readonly depthMax: number | null;
-}
-
 export interface SpanWindow {
   readonly rows: readonly Span[];
   readonly first: number;
@@ -157,7 +152,12 @@ async function spanWindow(
 ): Promise<SpanWindow> {
   const depth = view.depthMax === null ? {} : { depthMax: view.depthMax };
   const place = "row" in from ? { fromRow: from.row } : placeAround(from.aroundSeq);
-  const request = { sessionId, collapsed: [...view.collapsed], limit, ...depth, ...place };
+  const folds = {
+    collapsed: [...view.collapsed],
+    expanded: [...view.expanded],
+    foldRetried: true,
+  };
+  const request = { sessionId, limit, ...folds, ...depth, ...place };
   const it = await sessionsClient.listSpans(request, within(signal));
   return {
     rows: it.spans.map(decode.span),
@@ -198,7 +198,7 @@ export function useSpanPages(
       return { found, total, ...troubles(results) };
     },
   });
-  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()}`;
+  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()} ${view.expanded.join()}`;
   const rows = useKept(read.found, scope, ...rangeOf(pages, SPANS_PAGE));
   const [total, setTotal] = useState(read.total);
   if (read.total !== null && read.total !== total) setTotal(read.total);

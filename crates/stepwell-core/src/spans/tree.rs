@@ -194,6 +194,8 @@ pub(super) struct Tree {
     waits: BTreeMap<Seq, NodeId>,
     /// What did not end.
     open: BTreeSet<NodeId>,
+    /// What has more than one attempt.
+    retried: BTreeSet<NodeId>,
     names: Names,
     detail_bytes: usize,
 }
@@ -248,6 +250,11 @@ impl Tree {
         self.open.iter().rev().copied().collect()
     }
 
+    /// What took more than one attempt and is over.
+    pub(super) fn retried(&self) -> impl Iterator<Item = NodeId> {
+        self.retried.iter().copied().filter(|it| !self.is_open(*it))
+    }
+
     pub(super) fn is_open(&self, at: NodeId) -> bool {
         self.open.contains(&at)
     }
@@ -299,6 +306,7 @@ impl Tree {
             return self.forest.add_hidden(under);
         }
         if attempts == 2 {
+            self.retried.insert(parent);
             let mut children = self.forest.children_backwards(parent);
             let only = children.find(|it| !self.forest.is_shown(*it));
             drop(children);

@@ -1,16 +1,18 @@
 import { useState } from "react";
 import type { Moment } from "../../address.ts";
-import { type TreeView, useFeed, useMomentState } from "../../api/history-queries.ts";
+import { useFeed, useMomentState } from "../../api/history-queries.ts";
 import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import type { DraftChange } from "../../model/session/fork-draft.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { seek, timeAt, type Unit } from "../../model/session/strip.ts";
+import { WHOLE } from "../../model/session/tree-view.ts";
 import { useTitle } from "../../parts/page.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { AboutSession } from "./about-session.tsx";
 import { Conversation } from "./conversation.tsx";
+import { FindBar } from "./find-bar.tsx";
 import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
@@ -30,6 +32,7 @@ import "./conversation.css";
 import "./scrubber.css";
 import "./inspector.css";
 import "./dialogs.css";
+import "./find.css";
 
 interface Props {
   readonly moment: Moment;
@@ -51,7 +54,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const head = useCalm(strip.length, CALM_MS);
   const isNow = seq === null || (head > 0 && seq >= head);
   const shown = isNow ? head : seq;
-  const [view, setView] = useState<TreeView>({ collapsed: [], depthMax: null });
+  const [view, setView] = useState(WHOLE);
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
   const state = useMomentState(sessionId, isNow ? null : shown, head, true);
@@ -69,6 +72,12 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   };
   useTimeKeys(strip, shown, show, () => setOpen("goTo"));
   useKeys(isReadOnly ? {} : { fork: () => setOpen("fork") });
+  const [isFinding, setFinding] = useState(false);
+  useKeys(isFinding ? {} : { find: () => setFinding(true) });
+  const showFound = (found: number) => {
+    if (found > shown) show(null);
+    selection.selectEvent(found);
+  };
 
   if (state.data === undefined) {
     if (state.error === null) return <Skeleton />;
@@ -103,6 +112,14 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           />
         )}
         {seq !== null && head > 0 && seq > head && <BeyondBar seq={seq} head={head} />}
+        {isFinding && (
+          <FindBar
+            sessionId={sessionId}
+            from={isNow ? 0 : shown}
+            onSelect={showFound}
+            onClose={() => setFinding(false)}
+          />
+        )}
         {isNow && <WaitBar state={state.data} explain={explain} isReadOnly={isReadOnly} />}
       </div>
       <Panes

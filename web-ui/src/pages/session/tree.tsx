@@ -1,15 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import {
-  SPANS_PAGE,
-  type SpanWindow,
-  type TreeView,
-  useSpanPages,
-} from "../../api/history-queries.ts";
+import { SPANS_PAGE, type SpanWindow, useSpanPages } from "../../api/history-queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import { asOf, type Span, type Then } from "../../model/session/spans.ts";
 import { type Strip, timeAt } from "../../model/session/strip.ts";
 import { timeScale } from "../../model/session/time-scale.ts";
+import { folded, type TreeView } from "../../model/session/tree-view.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { Folds, TreeRow } from "./tree-row.tsx";
 
@@ -123,7 +119,6 @@ function Rows(props: RowsProps) {
               scale={scale}
               now={then?.time ?? timeAt(strip, strip.length)}
               isSelected={span !== null && span.id === selectedId}
-              isFolded={span !== null && isFolded(view, span)}
               onSelect={onSelect}
               onFold={(it) => props.onView(folded(view, it))}
             />
@@ -142,19 +137,6 @@ function pagesOf(first: number, last: number, before: readonly number[]): readon
   const [from, to] = [Math.floor(first / SPANS_PAGE), Math.floor(last / SPANS_PAGE)];
   const pages = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   return pages.join() === before.join() ? before : pages;
-}
-
-export function isFolded(view: TreeView, span: Span): boolean {
-  return view.collapsed.includes(span.id) || span.depth === view.depthMax;
-}
-
-/** The view with that span folded or unfolded. */
-export function folded(view: TreeView, span: Span): TreeView {
-  if (span.depth === view.depthMax) return { collapsed: [], depthMax: null };
-  const collapsed = view.collapsed.includes(span.id)
-    ? view.collapsed.filter((id) => id !== span.id)
-    : [...view.collapsed, span.id];
-  return { ...view, collapsed };
 }
 
 interface Keyed extends Props {
@@ -180,11 +162,11 @@ function useTreeKeys({ view, onView, selected, row, count, select, spanAt }: Key
     first: () => select(0),
     last: () => select(count - 1),
     fold: () => {
-      if (selected !== null && canFold && !isFolded(view, selected)) onView(folded(view, selected));
+      if (selected !== null && canFold && !selected.isFolded) onView(folded(view, selected));
       else select(parentRow());
     },
     unfold: () => {
-      if (selected !== null && canFold && isFolded(view, selected)) onView(folded(view, selected));
+      if (selected !== null && canFold && selected.isFolded) onView(folded(view, selected));
       else select(row + 1);
     },
   });

@@ -1,10 +1,5 @@
 import { useCallback, useState } from "react";
-import {
-  type SpanWindow,
-  type TreeView,
-  useMomentState,
-  useSpansAround,
-} from "../../api/history-queries.ts";
+import { type SpanWindow, useMomentState, useSpansAround } from "../../api/history-queries.ts";
 import type { Message } from "../../model/session/messages.ts";
 import {
   callSpanId,
@@ -13,6 +8,7 @@ import {
   type Span,
   type Then,
 } from "../../model/session/spans.ts";
+import type { TreeView } from "../../model/session/tree-view.ts";
 
 /** What a person chose. While nothing is chosen, the moment that is shown chooses. */
 interface Chosen {
@@ -42,6 +38,8 @@ export interface Selection {
   readonly selectSpan: (span: Span) => void;
   readonly selectMessage: (message: Message) => void;
   readonly selectCall: (callId: string, seq: number) => void;
+  /** Chooses what the event is about. */
+  readonly selectEvent: (seq: number) => void;
   readonly clear: () => void;
 }
 
@@ -86,6 +84,7 @@ export function useSelection(
       (callId, seq) => setChosen({ spanId: callSpanId(callId), seq, isFromTree: false }),
       [],
     ),
+    selectEvent: useCallback((seq) => setChosen({ spanId: null, seq, isFromTree: true }), []),
     clear: useCallback(() => setChosen(null), []),
   };
 }
