@@ -41,7 +41,7 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
   await page.keyboard.press("Escape");
   await open(page, at);
   await page.getByRole("button", { name: "Replay" }).click();
-  await expect(page.getByRole("dialog").getByRole("status")).toBeVisible();
+  await expect(page.getByRole("dialog").getByText("The same:")).toBeVisible();
   await shoot(page, "replay");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "assistant" }).first().click();

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import type { Moment } from "../../address.ts";
+import { Link } from "wouter";
+import { address, type Moment } from "../../address.ts";
 import { useFeed, useMomentState } from "../../api/history-queries.ts";
 import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
@@ -8,7 +9,8 @@ import type { DraftChange } from "../../model/session/fork-draft.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { seek, timeAt, type Unit } from "../../model/session/strip.ts";
 import { WHOLE } from "../../model/session/tree-view.ts";
-import { useTitle } from "../../parts/page.tsx";
+import { shortId } from "../../model/words.ts";
+import { Page, useTitle } from "../../parts/page.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { AboutSession } from "./about-session.tsx";
 import { Conversation } from "./conversation.tsx";
@@ -82,9 +84,12 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   if (state.data === undefined) {
     if (state.error === null) return <Skeleton />;
     return (
-      <main className="page">
+      <Page title={`Session ${shortId(sessionId)}`}>
         <Failed doing="read the session" error={state.error} onRetry={state.refetch} />
-      </main>
+        <p>
+          <Link href={address.sessions()}>All sessions</Link>
+        </p>
+      </Page>
     );
   }
   const explain = isNow ? (now.data?.session.explain ?? state.data.session.explain) : "";
