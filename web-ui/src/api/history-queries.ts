@@ -31,9 +31,13 @@ const PAST_KEPT_MS = 60_000;
 const REPLAY_TIMEOUT_MS = 120_000;
 
 /** The strip of a session, what is being said in it, and whether this page still hears it. */
-export function useFeed(sessionId: string): FeedView {
+export function useFeed(sessionId: string, isWanted: boolean): FeedView {
   const feed = useMemo(() => createFeed(sessionId), [sessionId]);
-  return useSyncExternalStore(feed.subscribe, feed.view);
+  return useSyncExternalStore(isWanted ? feed.subscribe : toNobody, feed.view);
+}
+
+function toNobody(): () => void {
+  return () => undefined;
 }
 
 /**

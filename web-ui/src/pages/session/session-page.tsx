@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { address, type Moment } from "../../address.ts";
 import { useFeed, useMomentState } from "../../api/history-queries.ts";
@@ -51,7 +51,9 @@ const CALM_MS = 200;
 export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { sessionId } = moment;
   const [seq, setSeq] = useMoment(moment);
-  const feed = useFeed(sessionId);
+  // What is read first is painted first: the strip of a long session is some work.
+  const [isPainted, setPainted] = useState(false);
+  const feed = useFeed(sessionId, isPainted);
   const { strip } = feed;
   const head = useCalm(strip.length, CALM_MS);
   const isNow = seq === null || (head > 0 && seq >= head);
@@ -60,6 +62,8 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
   const state = useMomentState(sessionId, isNow ? null : shown, head, true);
+  const isRead = state.data !== undefined;
+  useEffect(() => setPainted(isRead), [isRead]);
   const now = useSession(sessionId);
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
