@@ -152,7 +152,7 @@ fn run_ci() -> Result<Verdict> {
         report = Some(done);
         Ok(is_good)
     });
-    steps.run("fuzz", || fuzz::for_seconds(fuzz::SECONDS, None));
+    steps.run("fuzz", || fuzz::for_seconds(fuzz::SECONDS, Some(fuzz::SEED_OF_CI)));
     steps.run("clean tree", || {
         let after = process::git_status()?;
         if after == before {

@@ -19,6 +19,8 @@ pub struct ImportFold {
     session_id: SessionId,
     state: SessionState,
     approvals: BTreeMap<ApprovalId, ApprovalRow>,
+    /// From here on it is a session of this place.
+    is_held: bool,
 }
 
 /// Why an imported session cannot be held.
@@ -35,7 +37,8 @@ pub enum HoldError {
 impl ImportFold {
     /// Before the first event.
     pub fn new(session_id: SessionId) -> Self {
-        Self { session_id, state: SessionState::default(), approvals: BTreeMap::new() }
+        let state = SessionState::default();
+        Self { session_id, state, approvals: BTreeMap::new(), is_held: false }
     }
 
     /// The session.
@@ -78,6 +81,7 @@ impl ImportFold {
     /// # Errors
     /// [`HoldError`].
     pub fn hold(&mut self, reason: &str, now: TimestampMs) -> Result<Vec<StoredEvent>, HoldError> {
+        self.is_held = true;
         if self.state.status().is_final() {
             return Ok(Vec::new());
         }
@@ -92,9 +96,13 @@ impl ImportFold {
     /// What makes the session visible; `None` for a history without events.
     ///
     /// It is not to be woken, not even by a timer: nobody here asked for it. The first input that a
-    /// person gives it wakes it.
+    /// person gives it wakes it. A session that was not held is only looked at: why it is where it is
+    /// was true where it comes from, when it was exported.
     pub fn finish(self) -> Option<Imported> {
-        let row = session_row(self.session_id, &self.state)?;
+        let mut row = session_row(self.session_id, &self.state)?;
+        if !self.is_held && !row.status.is_final() {
+            row.explain.insert_str(0, "when it was exported: ");
+        }
         let approvals = self.approvals.into_values().collect();
         Some(Imported { row, wake_at: None, approvals })
     }

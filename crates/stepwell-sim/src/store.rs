@@ -89,6 +89,7 @@ impl StoreSky {
 enum Fault {
     Fail(FaultTime),
     Crash(FaultTime),
+    Panic(FaultTime),
     Late,
 }
 
@@ -160,6 +161,13 @@ impl SimStore {
         let mut counted = self.counted();
         let at = counted.appends + nth;
         counted.plan.insert(at, Fault::Crash(time));
+    }
+
+    /// Lets the `nth` append or create from now on panic, 1 being the next: a bug in the store.
+    pub fn panic_at_append(&self, nth: u64, time: FaultTime) {
+        let mut counted = self.counted();
+        let at = counted.appends + nth;
+        counted.plan.insert(at, Fault::Panic(time));
     }
 
     /// Forgets what was planned.
@@ -247,6 +255,12 @@ impl SimStore {
                         let _ = effect.await;
                     });
                     Err(injected().into())
+                }
+                Some(Fault::Panic(time)) => {
+                    if time == FaultTime::AfterEffect {
+                        let _ = effect.await;
+                    }
+                    panic!("a simulated bug in the store");
                 }
                 Some(Fault::Crash(time)) => {
                     if time == FaultTime::AfterEffect {

@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use stepwell_proto::v1::{ApprovalDecision, SessionStatus};
+use stepwell_proto::v1::backup_response::Item;
+use stepwell_proto::v1::store_service_client::StoreServiceClient;
+use stepwell_proto::v1::{ApprovalDecision, BackupRequest, BackupResponse, SessionStatus};
 use stepwell_tests::{Server, Stage, agent_with, look, until};
 
 /// A model that wants to pay.
@@ -176,9 +178,68 @@ async fn a_backup_of_a_running_server_is_a_store_to_start_from() -> Result<()> {
         events
     };
     ensure!(events.last().is_some_and(|it| it.kind == "session_finished"), "{events:?}");
-    let left = std::fs::read_dir(stage.server.data())?
+    ensure!(copies(&stage)? == 0, "a copy is left in the data folder");
+    Ok(())
+}
+
+/// Copies in the data folder that have a name.
+fn copies(stage: &Stage) -> Result<usize> {
+    let names = std::fs::read_dir(stage.server.data())?
+        .filter_map(|it| it.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|it| it.contains("backup")).count())
+}
+
+/// A megabyte that does not pack well.
+fn noise(seed: u64) -> String {
+    let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let numbers = std::iter::successors(Some(seed), next).take(60_000);
+    numbers.map(|it| format!("{it:016x} ")).collect()
+}
+
+/// A backup whose first piece came, of a store that is larger than what is on its way at most.
+async fn begun(stage: &Stage) -> Result<tonic::Streaming<BackupResponse>> {
+    let mut store = StoreServiceClient::new(stage.api.channel());
+    let mut stream = store.backup(BackupRequest {}).await?.into_inner();
+    loop {
+        let message = stream.message().await?.context("the backup ended at once")?;
+        if matches!(message.item, Some(Item::Data(_))) {
+            return Ok(stream);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_killed_half_way_leaves_nothing_and_the_next_one_is_whole() -> Result<()> {
+    let mut stage = Stage::counting(PAYER).await?;
+    for number in 0..12 {
+        waiting(&stage, &noise(number)).await?;
+    }
+    let root = stage.root().to_owned();
+    let save = async |stage: &Stage, name: &str| {
+        let file = root.join(name);
+        let file = file.to_str().context("a path")?;
+        stage.cli().run(&["backup", file]).await
+    };
+
+    // The client goes away: its turn goes to the next one.
+    drop(begun(&stage).await?);
+    until("a backup after one that broke off", async || {
+        Ok((save(&stage, "after-the-client.db").await?.code == Some(0)).then_some(()))
+    })
+    .await?;
+
+    // The server goes away in the middle.
+    let mut stream = begun(&stage).await?;
+    stage.kill_and_start().await?;
+    while let Ok(Some(message)) = stream.message().await {
+        ensure!(!matches!(message.item, Some(Item::End(_))), "it had come as a whole");
+    }
+    ensure!(copies(&stage)? == 0, "a copy is left in the data folder");
+    save(&stage, "after-the-server.db").await?.expect(0)?;
+    ensure!(stage.cli().json(&["ls", "--all"]).await?.len() == 12);
+    let parts = std::fs::read_dir(stage.root())?
         .filter_map(|it| it.ok()?.file_name().into_string().ok())
-        .filter(|it| it.contains("backup"));
-    ensure!(left.count() == 0, "a copy is left in the data folder");
+        .filter(|it| it.ends_with(".part"));
+    ensure!(parts.count() == 0, "a part is left beside the backup");
     Ok(())
 }

@@ -52,3 +52,22 @@ async fn a_session_whose_model_was_asked_is_not_asked_again_by_itself() {
     second.until_status(session_id, Status::Completed).await;
     assert_eq!(second.model.asks_of(session_id).len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_a_history_that_is_only_looked_at_nothing_is_said_to_go_on() {
+    let world = World::new(1);
+    world.model.play(steps(vec![say("never heard").after_ms(DAY_MS)]));
+    let session_id = world.start("n1").create(&agent()).await.unwrap();
+    world.until_status(session_id, Status::Thinking).await;
+
+    let mut fold = ImportFold::new(session_id);
+    for event in world.log(session_id).await {
+        fold.take(&event).unwrap();
+    }
+    let row = fold.finish().unwrap().row;
+    assert!(
+        row.explain.starts_with("when it was exported: waits for the model"),
+        "{}",
+        row.explain
+    );
+}

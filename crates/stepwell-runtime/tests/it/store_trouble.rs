@@ -1,6 +1,8 @@
 //! A store that fails: callers learn it, nothing acknowledged and no outcome is lost, and everything
 //! goes on by itself.
 
+use std::collections::BTreeSet;
+
 use stepwell_core::Status;
 use stepwell_core::event::{ApprovalDecision, EventKind};
 use stepwell_ports::memory::FaultTime;
@@ -78,6 +80,31 @@ async fn any_append_may_fail_and_the_session_ends_the_same() {
             found.sort_unstable();
             assert_eq!(*expected.get_or_insert_with(|| found.clone()), found, "{nth} {time:?}");
             assert_eq!(world.fleet.starts().len(), 3);
+            assert_eq!(node.engine.active_sessions(), 0);
+        }
+    }
+}
+
+/// The owner of a session dies of a bug with an outcome in its hands, at the n-th append.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_panics_starts_no_write_twice_and_the_session_goes_on() {
+    for nth in 1..16 {
+        for time in [FaultTime::BeforeEffect, FaultTime::AfterEffect] {
+            let world = World::new(nth);
+            world.model.play(steps(vec![
+                call(&[(LOOK, "{}"), (NOTE, "{}")]),
+                call(&[(PUT, "{}"), ("sleep", "{\"seconds\":2}")]),
+            ]));
+            let node = world.start("n1");
+            let session_id = node.create(&agent()).await.unwrap();
+            node.store.panic_at_append(nth, time);
+            world.until_status(session_id, Status::Completed).await;
+            let starts = world.fleet.starts();
+            let notes = starts.iter().filter(|it| it.tool == NOTE).count();
+            assert_eq!(notes, 1, "{nth} {time:?}: a write call ran twice");
+            let keys: BTreeSet<&str> = starts.iter().map(|it| &*it.idempotency_key).collect();
+            assert_eq!(keys.len(), 3, "{nth} {time:?}: a call ran again under another key");
+            assert!(world.model.asks_of(session_id).len() <= 4, "{nth} {time:?}");
             assert_eq!(node.engine.active_sessions(), 0);
         }
     }

@@ -74,8 +74,8 @@ pub(super) fn workspace(name: String) -> Result<String, BadField> {
     if name.len() > NAME_BYTES_MAX || name.starts_with('.') || !name.chars().all(fits) {
         return Err(BadField::new(
             "workspace",
-            "is no name of a folder: use letters, digits, `-`, `_` and `.`, not `.` in front; the \
-             folder lies below the workers' folder for workspaces",
+            "must be the name of one folder below the workers' folder for workspaces, not a path: \
+             letters, digits, `-`, `_` and `.`, not `.` in front",
         ));
     }
     Ok(name)

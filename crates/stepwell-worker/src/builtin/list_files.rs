@@ -25,7 +25,7 @@ const OUTPUT_BYTES_MAX: usize = 48 * 1024;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListFiles {
-    /// The folder, relative to the workspace. Default: the workspace.
+    /// The folder, relative to the workspace. `.`, the default, is the workspace itself.
     path: Option<String>,
     /// Show only what fits this pattern. Without a slash it is for names at any depth (*.rs), with one for paths (src/**/*.rs).
     glob: Option<String>,

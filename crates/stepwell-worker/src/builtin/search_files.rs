@@ -39,7 +39,7 @@ const PROBE_BYTES: usize = 8 * 1024;
 struct SearchFiles {
     /// The regular expression.
     pattern: String,
-    /// The folder or file, relative to the workspace. Default: the workspace.
+    /// The folder or file, relative to the workspace. `.`, the default, is the workspace itself.
     path: Option<String>,
     /// Search only files that fit this pattern. Without a slash it is for names at any depth (*.rs), with one for paths (src/**/*.rs).
     glob: Option<String>,

@@ -35,7 +35,9 @@ pub(crate) enum PathError {
     NoWorkspace { root: PathBuf, reason: Errno },
     #[error("`{asked}`: there is no folder `{at}`; use list_files to see what is there")]
     NoFolder { asked: String, at: String },
-    #[error("`{asked}` does not exist; use list_files to see what is there")]
+    #[error(
+        "`{asked}` does not exist in the workspace, which itself is `.`; use list_files to see what is there"
+    )]
     Missing { asked: String },
     #[error("`{asked}`: `{at}` is not a folder")]
     NotAFolder { asked: String, at: String },
