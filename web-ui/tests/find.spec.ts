@@ -51,7 +51,7 @@ test("from a past moment the next place is after it, and later ones lead back to
   await page.keyboard.type("pushed.txt");
   await page.keyboard.press("Enter");
   await expect(page.getByLabel("The past")).toHaveCount(0);
-  await expect(heading(page)).toContainText("shell");
+  await expect(heading(page)).toContainText("model call");
 });
 
 test("a search of a long session is no pause, and goes on where enough was found", async ({

@@ -218,6 +218,8 @@ test("the page does not grow with the session", async ({ page, stage }) => {
     });
     await page.goto(`${stage.url}/s/${it.id}`);
     await expect(said(page).last()).toContainText("All services use it now.");
+    // The strip is read after what is looked at first.
+    await expect(page.locator(".scrubber-live")).toHaveText("the end");
     for (const part of [0.2, 0.5, 0.8]) {
       const box = await slider(page).boundingBox();
       if (box === null) throw new Error("no slider");
