@@ -34,12 +34,21 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
   const [at, setAt] = useState<number | null>(null);
   const search = useFind(sessionId, text.trim());
   const place = placeOf(search.found, at);
-  const go = (seq: number | null) => {
-    if (seq === null) return;
+  /** Asked for before anything was found. */
+  const wish = useRef<1 | -1 | null>(null);
+  const go = (seq: number) => {
     setAt(seq);
     onSelect(seq);
   };
-  const move = (by: 1 | -1) => go(neighbour(search.found, at ?? from, by));
+  const move = (by: 1 | -1) => {
+    const to = neighbour(search.found, at ?? from, by);
+    wish.current = to === null ? by : null;
+    if (to !== null) go(to);
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was asked for is done once
+  useEffect(() => {
+    if (wish.current !== null && search.found.length > 0) move(wish.current);
+  }, [search.found]);
   useKeys({
     find: () => field.current?.select(),
     findNext: () => move(1),
@@ -68,6 +77,7 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
           onChange={(event) => {
             setText(event.target.value);
             setAt(null);
+            wish.current = null;
           }}
           onKeyDown={pressed}
         />
