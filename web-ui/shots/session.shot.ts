@@ -53,7 +53,7 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
   await page.getByRole("tab", { name: "Events" }).click();
   await shoot(page, "events");
   const other = JSON.parse(
-    (await stage.cli("fork", edited, "--at", "3", "--reply", "1=I do nothing.", "--json")).split(
+    (await stage.cli("fork", edited, "--at", "2", "--reply", "1=I do nothing.", "--json")).split(
       "\n",
     )[0] ?? "",
   ) as { session_id: string };

@@ -74,11 +74,12 @@ function Rows(props: RowsProps) {
   useEffect(() => {
     if (last > 0 && !isAround) setPages((before) => pagesOf(first, last, before));
   }, [first, last, isAround]);
-  const hasSize = (lines.scrollRect?.height ?? 0) > 0;
+  // What opens above the tree makes it less high, and the row must not get lost below.
+  const height = lines.scrollRect?.height ?? 0;
   useEffect(() => {
-    if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
+    if (height > 0 && sightRow !== null && sightRow >= 0 && sightRow < count)
       lines.scrollToIndex(sightRow);
-  }, [sightRow, count, hasSize, lines]);
+  }, [sightRow, count, height, lines]);
 
   const spanAt = useCallback(
     (row: number): Span | null => {
