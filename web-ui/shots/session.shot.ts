@@ -52,17 +52,14 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
   await shoot(page, "prompt");
   await page.getByRole("tab", { name: "Events" }).click();
   await shoot(page, "events");
-  const other = JSON.parse(
-    (await stage.cli("fork", edited, "--at", "2", "--reply", "1=I do nothing.", "--json")).split(
-      "\n",
-    )[0] ?? "",
-  ) as { session_id: string };
-  await open(page, `${stage.url}/s/${other.session_id}`);
+  const said = await stage.cli("fork", edited, "--at", "2", "--reply", "1=I do nothing.", "--json");
+  const other = said.match(/[0-9A-Z]{26}/g)?.find((it) => it !== edited) ?? "none";
+  await open(page, `${stage.url}/s/${other}`);
   await page.getByRole("treegrid").focus();
   await page.keyboard.press("Home");
   await settled(page);
   await shoot(page, "lineage");
-  await open(page, `${stage.url}/compare/${edited}/${other.session_id}`);
+  await open(page, `${stage.url}/compare/${edited}/${other}`);
   await shoot(page, "compare");
   for (const [name, width, height] of [
     ["wide", 1920, 1080],
