@@ -10,6 +10,10 @@ const KEYS: [(&str, &str); 2] =
 
 /// Runs it with these arguments (`--serve COMMAND …`), unread.
 pub(crate) fn run(arguments: &[String]) -> Result<Verdict> {
+    // One part of it runs the program itself, which is looked for beside it.
+    if !process::passes(process::cargo(&["build", "--package", "stepwell-cli"]))? {
+        return Ok(Verdict::from(false));
+    }
     let mut words = vec!["run", "--package", "stepwell-bench", "--bin", "vllm-test", "--"];
     words.extend(arguments.iter().map(String::as_str));
     let mut command = process::cargo(&words);

@@ -34,6 +34,11 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     let anchors = stage.write("anchor.jsonl", &format!("{anchor}\n"))?;
     ensure!(verdict(&cli, &[&path, "--anchor", &anchors], 0).await? == "redacted");
 
+    let asked = cli.run(&["prompt", &path, "--step", "1"]).await?;
+    asked.expect(0)?;
+    ensure!(asked.stdout.contains("[redacted api_key") && !asked.stdout.contains(KEY));
+    ensure!(asked.stderr.contains("texts were removed from the file"), "{}", asked.stderr);
+
     let desk = Desk::new(&stage).await?;
     desk.cli().one(&["import", &path]).await?;
     let there = history(&desk.cli(), &session_id, &["--whole"]).await?;

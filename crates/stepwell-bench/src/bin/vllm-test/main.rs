@@ -8,6 +8,7 @@ mod picture;
 mod prefix;
 mod scene;
 mod server;
+mod session;
 
 use std::path::PathBuf;
 
@@ -32,8 +33,8 @@ struct Args {
     /// Where to write the picture of the prefix measurement.
     #[arg(long)]
     picture: Option<PathBuf>,
-    /// Only the cases, or only the measurement.
-    #[arg(long, value_parser = ["cases", "prefix"])]
+    /// Only the cases, only the measurement, or only the session.
+    #[arg(long, value_parser = ["cases", "prefix", "session"])]
     only: Option<String>,
 }
 
@@ -56,6 +57,15 @@ fn main() -> anyhow::Result<()> {
         }
         if wants("cases") {
             failed = cases::run(&scene, &mut server).await?;
+        }
+        if wants("session") {
+            match session::run(&server.base_url(), &args.model).await {
+                Ok(seen) => println!("a whole session: ok, {seen}"),
+                Err(error) => {
+                    failed += 1;
+                    println!("a whole session: FAILED, {error:#}");
+                }
+            }
         }
         server.stop().await?;
         anyhow::ensure!(failed == 0, "{failed} cases failed");
