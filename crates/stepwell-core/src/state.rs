@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::Account;
+use crate::account::{Account, Measured};
 use crate::agent::Agent;
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
@@ -18,6 +18,7 @@ use crate::json::JsonText;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::text::Text;
+use crate::tokens::Tokens;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
 pub const STATE_VERSION: u32 = 5;
@@ -81,6 +82,12 @@ pub struct SessionState {
     pub prefix_key: String,
     /// The address of the model server that answered last: it holds the prefix of the prompt.
     pub prefix_holder: Option<String>,
+    /// The last prompt that a server counted.
+    #[serde(default)]
+    pub measured: Option<Measured>,
+    /// The last request and the reply to it as tokens, where the server tells them.
+    #[serde(default)]
+    pub tokens: Tokens,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.
@@ -413,11 +420,11 @@ impl SessionState {
         }
     }
 
-    /// The same without the texts of the prompt, to be looked at: O(open calls), however long the
+    /// The same without the texts and tokens of the prompt, to be looked at: O(open calls), however long the
     /// session is.
     #[must_use]
     pub fn outline(&self) -> Self {
-        Self { prompt: self.prompt.outline(), ..self.clone() }
+        Self { prompt: self.prompt.outline(), tokens: Tokens::default(), ..self.clone() }
     }
 
     /// Whether the session ended.

@@ -4,12 +4,18 @@ use std::collections::BTreeMap;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
 use stepwell_core::event::IMPORTER;
+use stepwell_core::state::STATE_VERSION;
 use stepwell_core::summary::{ApprovalRow, approval_rows, session_row};
 use stepwell_core::{
-    Actor, ApprovalId, Event, IllegalHistory, Input, Reject, SessionId, SessionState, TimestampMs,
-    apply, decide,
+    Actor, ApprovalId, Event, IllegalHistory, Input, Reject, Seq, SessionId, SessionState,
+    TimestampMs, apply, decide,
 };
-use stepwell_ports::{Imported, StoredEvent};
+use stepwell_ports::{Checkpoint, Imported, StoredEvent};
+
+use crate::load::CHECKPOINT_EVENTS;
+
+/// What the sentence of a session begins with that is only looked at.
+pub const WHEN_EXPORTED: &str = "when it was exported: ";
 
 /// A history on its way in.
 pub struct ImportFold {
@@ -63,6 +69,15 @@ impl ImportFold {
         Ok(())
     }
 
+    /// The outline of the state, where one is kept: it spares the first look at the session most of
+    /// its history.
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let seq = self.state.head;
+        let is_due = seq > Seq(0) && seq.0.is_multiple_of(CHECKPOINT_EVENTS);
+        let state = serde_json::to_vec(&is_due.then(|| self.state.outline())?).ok()?;
+        Some(Checkpoint { seq, version: STATE_VERSION, state })
+    }
+
     /// Holds the session unless it is over, so that it does not run by itself where it was brought to.
     /// One that was paused where it comes from is held anew: what went on in that pause does not go
     /// on here. Gives the events that say so, in their stored form.
@@ -94,7 +109,7 @@ impl ImportFold {
     pub fn finish(self) -> Option<Imported> {
         let mut row = session_row(self.session_id, &self.state)?;
         if !self.is_held && !row.status.is_final() {
-            row.explain.insert_str(0, "when it was exported: ");
+            row.explain.insert_str(0, WHEN_EXPORTED);
         }
         let approvals = self.approvals.into_values().collect();
         Some(Imported { row, wake_at: None, approvals })

@@ -8,6 +8,7 @@ mod fields;
 mod rules;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
+use stepwell_core::event::ModelReplied;
 use stepwell_core::{EventBody, JsonText, Text};
 use stepwell_ports::StoredEvent;
 
@@ -57,6 +58,7 @@ pub fn redact(
             pointers.push(pointer.to_owned());
         }
     });
+    pointers.extend(forget_tokens(&mut body));
     let mut kept = Vec::new();
     if redact_full_output(rules, &mut body, &blobs, &mut kept) {
         pointers.push(fields::FULL_OUTPUT.to_owned());
@@ -75,10 +77,42 @@ pub fn redact(
     })
 }
 
+/// Takes out what token ids and a few tokens in words say: they are the texts once more, in pieces in
+/// which no rule finds anything. What came of the comparison stays.
+fn forget_tokens(body: &mut EventBody) -> Vec<String> {
+    let mut pointers = Vec::new();
+    if let EventBody::ModelReplied(ModelReplied { tokens: Some(tokens), .. }) = body {
+        for (name, ids) in [("prompt", &mut tokens.prompt), ("generated", &mut tokens.generated)] {
+            if ids.bytes() > 0 {
+                *ids = Text::default();
+                pointers.push(format!("/tokens/{name}"));
+            }
+        }
+        if let Some(broke) = &mut tokens.broke {
+            broke.expected_text.clear();
+            broke.found_text.clear();
+        }
+    }
+    pointers
+}
+
 /// What stands where a text was: its rule, length and hash.
 pub fn marker(rule: &str, removed: &[u8]) -> String {
     let (bytes, digest) = (removed.len(), blake3::hash(removed).to_hex());
     format!("{MARKER_FRONT}{rule} bytes:{bytes} blake3:{digest}]")
+}
+
+/// Whether a marker stands in a text: it is not the original one, wherever it lies by now.
+pub fn holds_marker(text: &str) -> bool {
+    text.match_indices(MARKER_FRONT).any(|(at, _)| {
+        let marker = text[at..].split(']').next().unwrap_or_default();
+        let words = marker.split_once(" bytes:").and_then(|(_, it)| it.split_once(" blake3:"));
+        words.is_some_and(|(bytes, digest)| bytes.parse::<u64>().is_ok() && is_digest(digest))
+    })
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 /// The new text, when something had to go. An empty text has nothing to hide.

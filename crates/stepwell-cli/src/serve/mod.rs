@@ -99,16 +99,7 @@ async fn run_parts(
         let stop = stop_worker.clone();
         worker.spawn(async move { host.run(stop).await.context("the worker of this process") });
     }
-    let (tending_engine, tending_stop) = (engine.clone(), stop_rest.clone());
-    parts.spawn(async move {
-        gateway.tend(&tending_engine, &tending_stop).await;
-        Ok(())
-    });
-    let model_stop = stop_rest.clone();
-    parts.spawn(async move {
-        model.tend(&model_stop).await;
-        Ok(())
-    });
+    tend(&mut parts, engine.clone(), (gateway, model), &stop_rest);
     let mut engine_part = JoinSet::new();
     let stop = stop_engine.clone();
     engine_part.spawn(async move { engine.run(stop).await });
@@ -147,6 +138,24 @@ async fn run_parts(
     }
     left?.transpose()?;
     join(parts, deadline.max(Instant::now() + leaving_of(drain))).await
+}
+
+/// Tends calls without a follower, and the replicas of models.
+fn tend(
+    parts: &mut JoinSet<anyhow::Result<()>>,
+    engine: Engine,
+    (gateway, model): (WorkerGateway, Arc<OpenAiClient>),
+    stop: &CancellationToken,
+) {
+    let (gateway_stop, model_stop) = (stop.clone(), stop.clone());
+    parts.spawn(async move {
+        gateway.tend(&engine, &gateway_stop).await;
+        Ok(())
+    });
+    parts.spawn(async move {
+        model.tend(&model_stop).await;
+        Ok(())
+    });
 }
 
 /// Waits for the ends of all parts; whoever still holds a connection holds nobody up.

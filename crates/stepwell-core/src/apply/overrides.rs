@@ -13,6 +13,7 @@ use crate::json::JsonText;
 use crate::repeat::forget_actions;
 use crate::state::{Call, CallStatus, ForkedFrom, Phase, SessionState};
 use crate::text::Text;
+use crate::tokens::Tokens;
 
 pub(super) fn override_applied(
     state: &mut SessionState,
@@ -89,6 +90,8 @@ fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(),
     if let Some(agent) = &it.agent {
         origin.agent = agent.clone();
         state.prompt.rebase(agent);
+        state.measured = None;
+        state.tokens = Tokens::default();
     }
     Ok(())
 }

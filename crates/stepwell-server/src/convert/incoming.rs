@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stepwell_core::event::Label;
+use stepwell_core::event::{IMPORTER, Label};
 use stepwell_core::{Actor, CallId, SessionId, Status, Text, TimestampMs};
 use stepwell_ports::SessionFilter;
 use stepwell_ports::store::PAGE_ROWS_MAX;
@@ -143,6 +143,10 @@ pub(super) fn client_key(key: String) -> Result<Option<String>, BadField> {
 pub(super) fn person(field: &str, name: String) -> Result<Actor, BadField> {
     let name = line(field, name, NAME_BYTES_MAX)?;
     let name = name.trim();
+    if name == IMPORTER {
+        let problem = "stands for what imports do: take another name";
+        return Err(BadField::new(field, problem));
+    }
     Ok(Actor::Person(if name.is_empty() { NOBODY } else { name }.to_owned()))
 }
 

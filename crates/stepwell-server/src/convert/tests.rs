@@ -54,6 +54,8 @@ fn a_create_that_cannot_be_meant_names_the_field() {
         refused(request).to_string()
     };
     assert_eq!(change(&|it| it.task = "  ".into()), "task: is empty: say what is to be done");
+    let importer = change(&|it| it.submitted_by = "import".into());
+    assert_eq!(importer, "submitted_by: stands for what imports do: take another name");
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     assert_eq!(change(&|it| it.task.clone_from(&long)), "task: has 4194305 bytes, at most 4194304");
     assert!(change(&|it| it.agent.clear()).starts_with("agent: is empty: name a stored agent"));

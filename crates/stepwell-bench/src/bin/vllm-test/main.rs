@@ -4,11 +4,13 @@
 //! `docs/prefix-cache.md`.
 
 mod cases;
+mod histories;
 mod picture;
 mod prefix;
 mod scene;
 mod server;
 mod session;
+mod strict;
 
 use std::path::PathBuf;
 
@@ -33,9 +35,12 @@ struct Args {
     /// Where to write the picture of the prefix measurement.
     #[arg(long)]
     picture: Option<PathBuf>,
-    /// Only the cases, only the measurement, or only the session.
-    #[arg(long, value_parser = ["cases", "prefix", "session"])]
+    /// Only the cases, only the session, or only one of the measurements.
+    #[arg(long, value_parser = ["cases", "session", "prefix", "histories"])]
     only: Option<String>,
+    /// Only cases with this in their name.
+    #[arg(long, default_value = "")]
+    case: String,
 }
 
 #[expect(clippy::print_stdout, reason = "a program tells its user")]
@@ -55,8 +60,13 @@ fn main() -> anyhow::Result<()> {
                 std::fs::write(path, picture::draw(&runs))?;
             }
         }
+        if wants("histories") {
+            let runs = histories::measure(&scene).await?;
+            println!("{}", histories::table(&runs));
+            histories::check(&runs)?;
+        }
         if wants("cases") {
-            failed = cases::run(&scene, &mut server).await?;
+            failed = cases::run(&scene, &mut server, &args.case).await?;
         }
         if wants("session") {
             match session::run(&server.base_url(), &args.model).await {
