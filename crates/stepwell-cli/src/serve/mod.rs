@@ -127,7 +127,7 @@ async fn run_parts(
     };
     let left = tokio::select! {
         left = in_order => Some(left),
-        () = signals.wait() => None,
+        () = signals.wait_again() => None,
     };
     stop_worker.cancel();
     stop_rest.cancel();
@@ -166,7 +166,7 @@ pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyh
     stop.cancel();
     tokio::select! {
         result = &mut running => Ok(result?),
-        () = signals.wait() => bail!("ended at once by a second signal"),
+        () = signals.wait_again() => bail!("ended at once by a second signal"),
     }
 }
 
