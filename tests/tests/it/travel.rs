@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::{Stage, agent_with};
+use stepwell_proto::v1::{ApprovalDecision, SessionStatus};
+use stepwell_tests::{Ev, Stage, agent_with};
 
 /// The model swaps the wrong numbers, unless the file that it read says what is right.
 const SCRIPT: &str = r#"
@@ -198,5 +198,56 @@ async fn a_fork_that_does_not_fit_says_why_and_makes_nothing() -> Result<()> {
     }
     let sessions = cli.json(&["ls"]).await?;
     ensure!(sessions.len() == 1, "{sessions:?}");
+    Ok(())
+}
+
+/// Two write tools at once; the file gets a line for each time that the command runs.
+const BOTH: &str = r#"
+[[step]]
+content = "Both at once."
+tool_calls = [
+    { name = "write_file", arguments = { path = "note.txt", content = "a note" } },
+    { name = "shell", arguments = { command = "echo ran >> ran.txt" } },
+]
+
+[[step]]
+content = "Done."
+"#;
+
+fn runs(stage: &Stage, workspace: &str) -> Result<usize> {
+    let file = stage.server.data().join("workspaces").join(workspace).join("ran.txt");
+    Ok(std::fs::read_to_string(file)?.lines().count())
+}
+
+fn id_of(forked: &Value) -> Result<String> {
+    Ok(forked["session"]["session_id"].as_str().context("no fork")?.to_owned())
+}
+
+#[tokio::test]
+async fn a_fork_asks_what_became_of_a_write_tool_that_was_on_its_way() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let id = api.create("Do both.", &agent_with(&["shell", "write_file"], RULES)).await?;
+    api.until_status(&id, SessionStatus::Completed).await?;
+    let events = api.events(&id).await?;
+    let started = |it: &&Ev| it.kind == "tool_dispatched" && it.call_id() == "1.2";
+    let at = events.iter().find(started).context("it never ran")?.seq;
+    let words = ["fork", &id, "--at", &at.to_string()];
+
+    let dry = cli.one(&[&words[..], &["--dry-run"]].concat()).await?;
+    let hazards = dry["hazards"].as_array().context("no list")?;
+    let shell = hazards.iter().find(|it| it["call_id"] == "1.2").context("it is not listed")?;
+    ensure!(shell["seq"] == at && shell["ending"] == "ok", "{dry}");
+    let told = cli.run(&[&words[..], &["--dry-run"]].concat()).await?;
+    ensure!(told.stdout.contains("the fork asks a person what became of it"), "{}", told.stdout);
+
+    let fork = id_of(&cli.one(&words).await?)?;
+    let asked = api.until_approval(&fork).await?;
+    ensure!(asked.question == "what_happened" && asked.call_id == "1.2", "{asked:?}");
+    api.decide(&asked.approval_id, ApprovalDecision::Happened).await?;
+    api.until_status(&fork, SessionStatus::Completed).await?;
+    ensure!(runs(&stage, &id)? == 1, "the fork ran it again");
+    let replayed = cli.one(&["replay", &fork]).await?;
+    ensure!(replayed["verdict"] == "same", "{replayed}");
     Ok(())
 }

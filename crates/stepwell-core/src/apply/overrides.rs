@@ -26,6 +26,11 @@ pub(super) fn override_applied(
     reopen(&mut forked, it)?;
     begin_anew(&mut forked, event.time);
     take_definition(&mut forked, it)?;
+    if it.asks_anew {
+        ask_anew(&mut forked, it);
+    } else {
+        go_on(&mut forked);
+    }
     forked.forked_from = Some(ForkedFrom { session_id: it.parent, seq: it.parent_seq });
     forked.paused = it.paused.then(|| stop(event, "the fork begins held"));
     for edit in &it.edits {
@@ -66,17 +71,48 @@ fn begin_anew(state: &mut SessionState, now: TimestampMs) {
     for approval in state.approvals.values_mut() {
         approval.expires_at = approval.expires_at.map(|at| at.plus_ms(passed_ms));
     }
-    for call in state.calls.values_mut() {
-        if let CallStatus::Dispatched { .. } = call.status {
-            call.status = CallStatus::Scheduled;
-        }
-    }
     state.given_up.clear();
     state.cancelled = None;
     state.grace_started = false;
     state.timers.remove(&Timer::CancelGrace);
     forget_actions(state);
     state.repeated = None;
+}
+
+/// What the forks of earlier releases did: all that was let go on in the parent goes on here.
+fn go_on(state: &mut SessionState) {
+    for call in state.calls.values_mut() {
+        if let CallStatus::Dispatched { .. } = call.status {
+            call.status = CallStatus::Scheduled;
+        }
+    }
+}
+
+/// A call that may have done its work in the parent is not started a second time: its outcome is
+/// unknown here.
+fn ask_anew(state: &mut SessionState, it: &OverrideApplied) {
+    let Some(agent) = state.agent().cloned() else { return };
+    for call in state.calls.values_mut() {
+        let repeats = agent.tool(&call.tool).is_some_and(|tool| tool.effect.may_repeat());
+        match call.status {
+            CallStatus::Dispatched { .. } if repeats => call.status = CallStatus::Scheduled,
+            CallStatus::Dispatched { .. } => {
+                let reason = format!("session {} had started it before this fork of it", it.parent);
+                call.status = CallStatus::Lost { reason, never_started: false };
+            }
+            CallStatus::Proposed
+            | CallStatus::AwaitingApproval
+            | CallStatus::Approved
+            | CallStatus::Scheduled
+            | CallStatus::TurnedDown { .. }
+            | CallStatus::Lost { .. }
+            | CallStatus::AwaitingRetry
+            | CallStatus::AwaitingOutcome
+            | CallStatus::AwaitingAnswer
+            | CallStatus::Sleeping
+            | CallStatus::Settled { .. } => {}
+        }
+    }
 }
 
 fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(), String> {

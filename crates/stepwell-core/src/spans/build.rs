@@ -209,7 +209,10 @@ impl Builder {
             self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
         let name = match it.question {
             Question::MayRun => "may it run?",
-            Question::WhatHappened => "what happened?",
+            Question::WhatHappened => {
+                self.unknown.insert(it.call_id);
+                "what happened?"
+            }
         };
         self.name(approval, name);
         self.note(approval, event.seq, &one_line(&it.rule));
@@ -332,6 +335,16 @@ impl Builder {
         self.close(event, Key::Call(call_id), status);
         if !self.tree.has_open_call(call_id.step) {
             self.close(event, Key::Step(call_id.step), SpanStatus::Ok);
+        }
+    }
+
+    /// No worker has a call of this session any more.
+    pub(super) fn end_attempts(&mut self, event: &Event) {
+        for at in self.tree.open_inside_out() {
+            let of_call = |key| matches!(key, Key::CallAttempt(..));
+            if self.tree.node(at).is_some_and(|node| of_call(node.key)) {
+                self.tree.end(at, event, SpanStatus::Cancelled);
+            }
         }
     }
 

@@ -18,6 +18,10 @@ impl Builder {
         if let Some(agent) = &it.agent {
             self.model = Some(self.tree.shared_name(&agent.model.name));
         }
+        if it.asks_anew {
+            // What ran in the parent does not run here.
+            self.end_attempts(event);
+        }
         let who = who(&event.actor, "");
         self.note(session, event.seq, &format!("forked from {} by {who}", it.parent));
         for edit in &it.edits {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{Edit, EventBody, Timer, ToolOutcome};
-use stepwell_core::{Command, Event, Input, JsonText, Reject, Status, Text};
+use stepwell_core::event::{ApprovalDecision, Edit, EventBody, Question, Timer, ToolOutcome};
+use stepwell_core::replay::replay;
+use stepwell_core::survey::{Hazard, Survey};
+use stepwell_core::{Command, Event, Input, JsonText, Reject, Seq, Status, Text};
 
 use crate::world::{World, agent, fork, id, reply, wants};
 
@@ -45,14 +47,120 @@ fn a_request_that_was_open_is_made_anew() {
     assert_eq!(held.when(crate::world::resume()), ["resume_requested", "model_requested"]);
 }
 
-/// What a worker had of the parent is started here anew, by the rules.
+/// A write tool that the parent started may have done its work: nobody starts it here blindly.
 #[test]
-fn a_dispatched_call_is_dispatched_again() {
+fn what_became_of_a_dispatched_call_is_asked() {
+    for (word, next, pending) in [
+        (ApprovalDecision::Happened, &["approval_decided", "model_requested"][..], 0),
+        (ApprovalDecision::Failed, &["approval_decided", "model_requested"], 0),
+        (ApprovalDecision::DidNotHappen, &["approval_decided", "tool_scheduled"], 1),
+    ] {
+        let mut world = World::acting(&[("pay", "{}")]);
+        world.reserve(id(1, 1));
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        fork.paused = word == ApprovalDecision::Failed;
+        let is_held = fork.paused;
+        let events = world.when(Input::Fork { fork, by });
+        assert_eq!(events, ["override_applied", "approval_requested"]);
+        assert_eq!((world.status(), world.pending()), (Status::WaitingApproval, vec![]));
+        let EventBody::ApprovalRequested(asked) = world.last() else { panic!() };
+        assert_eq!(asked.question, Question::WhatHappened);
+        assert!(asked.rule.contains("had started it before this fork"), "{}", asked.rule);
+        let next = if is_held { &next[..1] } else { next };
+        assert_eq!(world.decided(word), next);
+        let runs = |it: &Command| matches!(it, Command::RunTool { .. });
+        assert_eq!(world.pending().iter().filter(|it| runs(it)).count(), pending, "{word:?}");
+    }
+}
+
+/// A call that is about to be lost, or that a person is asked about, stays so.
+#[test]
+fn a_question_what_happened_goes_with_the_fork() {
+    let mut parent = World::acting(&[("pay", "{}")]);
+    parent.reserve(id(1, 1));
+    parent.lose(id(1, 1));
+    let asked = parent.events.len();
+    for (length, follows) in [
+        (asked, &["override_applied"][..]),
+        (asked - 1, &["override_applied", "approval_requested"]),
+    ] {
+        let mut world = parent.beginning(length);
+        assert_eq!(world.when(fork(&world.state, Vec::new())), follows);
+        assert_eq!((world.status(), world.pending()), (Status::WaitingApproval, vec![]));
+    }
+}
+
+/// What earlier releases wrote is read as they meant it.
+#[test]
+fn a_fork_of_an_earlier_release_goes_on_as_it_did() {
     let mut world = World::acting(&[("pay", "{}")]);
     world.reserve(id(1, 1));
-    world.when(fork(&world.state, Vec::new()));
+    let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+    fork.asks_anew = false;
+    assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
     assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 1 }]);
     assert_eq!(world.reserve(id(1, 1)), ["tool_dispatched"]);
+    replay(world.events.clone()).unwrap();
+}
+
+/// Whatever of a write tool parent and fork may both run is told, at every moment.
+#[test]
+fn the_report_names_what_ran_after_and_what_was_on_its_way() {
+    let mut parent = World::acting(&[("pay", "{\"n\":1}"), ("ship", "{}"), ("find", "{}")]);
+    parent.reserve(id(1, 1));
+    parent.decided(ApprovalDecision::Approve);
+    parent.reserve(id(1, 2));
+    parent.done(id(1, 1), "paid");
+    parent.done(id(1, 2), "shipped");
+    parent.done(id(1, 3), "found");
+    let kinds = crate::world::kinds(&parent.events);
+    let expected = [
+        "session_created",
+        "model_requested",
+        "model_replied",
+        "tool_scheduled",
+        "approval_requested",
+        "tool_scheduled",
+        "tool_dispatched",
+        "approval_decided",
+        "tool_scheduled",
+        "tool_dispatched",
+        "tool_finished",
+        "tool_finished",
+        "tool_finished",
+        "model_requested",
+    ];
+    assert_eq!(kinds, expected);
+    let mut survey = Survey::default();
+    parent.events.iter().for_each(|event| survey.push(event));
+    let told = |at: usize, edits: &[Edit]| -> Vec<String> {
+        let before = parent.beginning(at).state;
+        let hazards = survey.hazards(Seq(at as u64), before.agent().unwrap(), &before, edits);
+        let in_words = |it: &Hazard| format!("{} {} {}", it.seq, it.call_id, it.ending.as_str());
+        hazards.iter().map(in_words).collect()
+    };
+    for (at, expected) in [
+        (3, &["7 1.1 ok", "10 1.2 ok"][..]),
+        (6, &["7 1.1 ok", "10 1.2 ok"]),
+        (7, &["7 1.1 ok", "10 1.2 ok"]),
+        (9, &["7 1.1 ok", "10 1.2 ok"]),
+        (10, &["7 1.1 ok", "10 1.2 ok"]),
+        (11, &["10 1.2 ok"]),
+        (12, &[]),
+    ] {
+        assert_eq!(told(at, &[]), expected, "at {at}");
+    }
+    assert_eq!(told(10, &[result("x")]), ["10 1.2 ok"], "what is given does not run");
+
+    let mut running = World::acting(&[("pay", "{}"), ("ship", "{}")]);
+    running.decided(ApprovalDecision::Approve);
+    running.reserve(id(1, 1));
+    let mut survey = Survey::default();
+    running.events.iter().for_each(|event| survey.push(event));
+    let hazards = survey.hazards(Seq(8), &agent(), &running.state, &[]);
+    let endings: Vec<_> =
+        hazards.iter().map(|it| (it.seq.0, it.call_id, it.ending.as_str())).collect();
+    assert_eq!(endings, [(7, id(1, 2), "not_started"), (8, id(1, 1), "unknown")]);
 }
 
 #[test]
