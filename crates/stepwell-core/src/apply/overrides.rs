@@ -89,30 +89,35 @@ fn go_on(state: &mut SessionState) {
 }
 
 /// A call that may have done its work in the parent is not started a second time: its outcome is
-/// unknown here.
+/// unknown here. Every other one is judged by the rules as if it was just asked for, since what a person
+/// let run, or let begin in a pause, was let in the parent, and once.
 fn ask_anew(state: &mut SessionState, it: &OverrideApplied) {
     let Some(agent) = state.agent().cloned() else { return };
-    for call in state.calls.values_mut() {
+    for (call_id, call) in &mut state.calls {
         let repeats = agent.tool(&call.tool).is_some_and(|tool| tool.effect.may_repeat());
-        match call.status {
-            CallStatus::Dispatched { .. } if repeats => call.status = CallStatus::Scheduled,
-            CallStatus::Dispatched { .. } => {
+        call.status = match call.status {
+            CallStatus::Dispatched { .. } if !repeats => {
                 let reason = format!("session {} had started it before this fork of it", it.parent);
-                call.status = CallStatus::Lost { reason, never_started: false };
+                CallStatus::Lost { reason, never_started: false }
             }
+            CallStatus::Lost { never_started: false, .. } if !repeats => continue,
+            CallStatus::Approved
+            | CallStatus::Scheduled
+            | CallStatus::Dispatched { .. }
+            | CallStatus::Lost { .. }
+            | CallStatus::AwaitingRetry => CallStatus::Proposed,
             CallStatus::Proposed
             | CallStatus::AwaitingApproval
-            | CallStatus::Approved
-            | CallStatus::Scheduled
             | CallStatus::TurnedDown { .. }
-            | CallStatus::Lost { .. }
-            | CallStatus::AwaitingRetry
             | CallStatus::AwaitingOutcome
             | CallStatus::AwaitingAnswer
             | CallStatus::Sleeping
-            | CallStatus::Settled { .. } => {}
-        }
+            | CallStatus::Settled { .. } => continue,
+        };
+        (call.approval, call.let_through) = (None, false);
+        state.timers.remove(&Timer::ToolRetry(*call_id));
     }
+    state.grants.clear();
 }
 
 fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(), String> {

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{ApprovalDecision, Edit, EventBody, Question, Timer, ToolOutcome};
+use stepwell_core::agent::{ApprovalRule, Verdict as Rule};
+use stepwell_core::decide::Verdict;
+use stepwell_core::event::{
+    ApprovalDecision, Edit, EventBody, EventKind, Question, Timer, ToolOutcome,
+};
 use stepwell_core::replay::replay;
 use stepwell_core::survey::{Hazard, Survey};
-use stepwell_core::{Command, Event, Input, JsonText, Reject, Seq, Status, Text};
+use stepwell_core::{Agent, CallId, Command, Event, Input, JsonText, Reject, Seq, Status, Text};
 
-use crate::world::{World, agent, fork, id, reply, wants};
+use crate::world::{World, ada, agent, fork, id, reply, resume, session_created, verdict, wants};
 
 fn result(text: &str) -> Edit {
     let output = Text::from(text);
@@ -17,10 +21,11 @@ fn result(text: &str) -> Edit {
 #[test]
 fn a_fork_owes_what_its_parent_owed_at_that_moment() {
     let mut world = World::acting(&[("find", "{}")]);
-    let pending = world.pending();
-    assert_eq!(world.when(fork(&world.state, Vec::new())), ["override_applied"]);
-    assert_eq!(world.pending(), pending);
-    assert_eq!(world.state.forked_from.unwrap().seq.next(), world.state.head);
+    let beginning = world.state.head;
+    let events = world.when(fork(&world.state, Vec::new()));
+    assert_eq!(events, ["override_applied", "tool_scheduled"], "judged by the rules, not by leave");
+    assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 2 }]);
+    assert_eq!(world.state.forked_from.unwrap().seq, beginning);
     let origin = world.state.origin.as_ref().unwrap();
     assert_eq!((origin.workspace.as_str(), origin.seed.as_str()), ("theirs", "fork"));
 }
@@ -87,6 +92,79 @@ fn a_question_what_happened_goes_with_the_fork() {
         let mut world = parent.beginning(length);
         assert_eq!(world.when(fork(&world.state, Vec::new())), follows);
         assert_eq!((world.status(), world.pending()), (Status::WaitingApproval, vec![]));
+    }
+}
+
+/// An agent that asks before it reads.
+fn asking() -> Agent {
+    let mut agent = agent();
+    let rule = &agent.approval_rules[0];
+    let ask = ApprovalRule { tool: "find".into(), verdict: Rule::Ask, ..rule.clone() };
+    agent.approval_rules.push(ask);
+    agent
+}
+
+/// A person's yes is for one exact action of the parent, once: at no moment does a fork act on it.
+#[test]
+fn what_a_person_allowed_in_the_parent_is_asked_anew() {
+    for decision in [ApprovalDecision::Approve, ApprovalDecision::ApproveForSession] {
+        let mut parent = World::of(asking());
+        parent.calls(&[("find", "{}"), ("ship", "{}"), ("pay", "{}")]);
+        while let Some(approval) = parent.state.approvals.keys().next() {
+            parent.when(Input::Decide(verdict(*approval, decision)));
+        }
+        parent.lose(id(1, 1));
+        parent.wake();
+        let first = parent.events.iter().position(|it| it.body.kind() == EventKind::ModelReplied);
+        for length in first.unwrap() + 1..=parent.events.len() {
+            let mut world = parent.beginning(length);
+            world.when(fork(&world.state, Vec::new()));
+            let asked: Vec<CallId> = world.state.approvals.values().map(|it| it.call_id).collect();
+            assert_eq!(asked.len(), 2, "{decision:?} at {length}: {asked:?}");
+            assert!(asked.contains(&id(1, 1)) && asked.contains(&id(1, 2)), "{asked:?}");
+            assert!(world.state.grants.is_empty());
+            let runs = |it: &Command| matches!(it, Command::RunTool { .. });
+            let running: Vec<_> = world.pending().into_iter().filter(runs).collect();
+            let by_rule = |it: &Command| matches!(it, Command::RunTool { call_id, .. } if *call_id == id(1, 3));
+            assert!(running.len() == 1 && running.iter().all(by_rule), "{running:?}");
+            replay(world.events.clone()).unwrap();
+        }
+    }
+}
+
+/// What the person put in place of the model's arguments is what the fork asks about.
+#[test]
+fn edited_arguments_are_asked_about_in_a_fork() {
+    let mut world = World::acting(&[("ship", "{}")]);
+    let edited = JsonText::parse(r#"{"note":"mine"}"#).unwrap();
+    let approval = world.approval();
+    let word = verdict(approval, ApprovalDecision::Approve);
+    world.when(Input::Decide(Verdict { arguments: Some(edited), ..word }));
+    let events = world.when(fork(&world.state, Vec::new()));
+    assert_eq!(events, ["override_applied", "approval_requested"]);
+    assert_ne!(world.approval(), approval);
+    assert_eq!(world.state.calls[&id(1, 1)].effective_arguments(), r#"{"note":"mine"}"#);
+    assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided", "tool_scheduled"]);
+}
+
+/// The one thing that a single step let begin was let begin in the parent.
+#[test]
+fn a_fork_has_no_leave_of_its_parents_single_step() {
+    for tool in ["pay", "find", "put"] {
+        let mut session = session_created(agent());
+        session.paused = true;
+        let mut world = World::empty();
+        world.when(Input::Create { session, by: ada() });
+        world.when(Input::Resume { once: true, by: ada() });
+        world.calls(&[(tool, "{}")]);
+        world.when(Input::Resume { once: true, by: ada() });
+        assert_eq!(world.pending().len(), 1, "the parent runs it");
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        fork.paused = true;
+        assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
+        assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]), "{tool}");
+        assert_eq!(world.when(resume()), ["resume_requested", "tool_scheduled"]);
+        assert_eq!(world.pending().len(), 1);
     }
 }
 
@@ -266,7 +344,7 @@ fn an_edit_that_does_not_fit_says_so_and_changes_nothing() {
     let before = world.state.clone();
     for edit in [
         result("there"),
-        Edit::Arguments { call_id: id(1, 2), arguments: JsonText::empty_object() },
+        Edit::Arguments { call_id: id(1, 1), arguments: JsonText::empty_object() },
         Edit::ModelReply(reply(1, 1, "", Vec::new())),
         Edit::ToolResult { call_id: id(7, 1), outcome: ToolOutcome::Ok, output: Text::from("x") },
     ] {
