@@ -251,3 +251,58 @@ async fn a_fork_asks_what_became_of_a_write_tool_that_was_on_its_way() -> Result
     ensure!(replayed["verdict"] == "same", "{replayed}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_fork_asks_again_what_a_person_allowed_in_its_source() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let rules = RULES.replace('*', "write_file");
+    let id = api.create("Do both.", &agent_with(&["shell", "write_file"], &rules)).await?;
+    let asked = api.until_approval(&id).await?;
+    let edited = json!({ "command": "echo edited >> ran.txt" });
+    let words = ["approve", &asked.approval_id, "--arguments", &edited.to_string(), "--by", "ann"];
+    cli.run(&words).await?.expect(0)?;
+    api.until_status(&id, SessionStatus::Completed).await?;
+
+    let tree = cli.run(&["tree", &id]).await?;
+    ensure!(tree.stdout.contains("echo edited"), "{}", tree.stdout);
+    let events = api.events(&id).await?;
+    let decided = events.iter().find(|it| it.kind == "approval_decided").context("not decided")?;
+    for event in events.iter().filter(|it| it.seq >= decided.seq && it.call_id() == "1.2") {
+        if event.kind == "tool_dispatched" || event.kind == "tool_finished" {
+            continue;
+        }
+        let words = ["fork", &id, "--at", &event.seq.to_string()];
+        let dry = cli.one(&[&words[..], &["--dry-run"]].concat()).await?;
+        let told = dry["hazards"].to_string();
+        ensure!(told.contains("echo edited") && !told.contains("echo ran"), "{told}");
+        let fork = id_of(&cli.one(&words).await?)?;
+        let again = api.until_approval(&fork).await?;
+        ensure!(again.question == "may_run" && again.call_id == "1.2", "{again:?}");
+        ensure!(serde_json::from_str::<Value>(&again.arguments)? == edited, "{again:?}");
+        ensure!(again.approval_id != format!("{fork}.{}", decided.number("approval_id")));
+        ensure!(runs(&stage, &id)? == 1, "the fork ran it");
+        let replayed = cli.one(&["replay", &fork]).await?;
+        ensure!(replayed["verdict"] == "same", "{replayed}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_held_fork_has_no_leave_of_its_sources_single_step() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let agent = stage.write("agent.toml", &agent_with(&["shell", "write_file"], RULES))?;
+    let held = cli.one(&["submit", "--paused", "--agent", &agent, "Do both."]).await?;
+    let id = held["session_id"].as_str().context("no id")?.to_owned();
+    cli.json(&["step", &id]).await?;
+    api.until_event(&id, "a reply", |it| it.kind == "model_replied").await?;
+    cli.json(&["step", &id]).await?;
+    let is_scheduled = |it: &Ev| it.kind == "tool_scheduled";
+    let scheduled = api.until_event(&id, "a call", is_scheduled).await?;
+    let at = scheduled.seq.to_string();
+    let fork = id_of(&cli.one(&["fork", &id, "--at", &at, "--paused"]).await?)?;
+    let shown = cli.one(&["show", &fork]).await?;
+    ensure!(shown["status"] == "paused" && shown["head_seq"] == scheduled.seq + 1, "{shown}");
+    Ok(())
+}

@@ -16,6 +16,7 @@ use crate::event::{
     ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq, TimestampMs};
+use crate::json::JsonText;
 
 #[derive(Debug, Default)]
 pub(super) struct Builder {
@@ -220,7 +221,10 @@ impl Builder {
 
     fn decided(&mut self, event: &Event, it: &ApprovalDecided) {
         let who = who(&event.actor, &it.reason);
-        self.call(event, it.call_id);
+        let call = self.call(event, it.call_id);
+        if let Some(arguments) = &it.arguments {
+            self.put_arguments(event, call, arguments);
+        }
         let approval =
             self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
         let edited = if it.arguments.is_some() { " with other arguments" } else { "" };
@@ -336,6 +340,11 @@ impl Builder {
         if !self.tree.has_open_call(call_id.step) {
             self.close(event, Key::Step(call_id.step), SpanStatus::Ok);
         }
+    }
+
+    /// What runs is not what the model wrote.
+    pub(super) fn put_arguments(&mut self, event: &Event, call: NodeId, arguments: &JsonText) {
+        self.tree.put_first(call, event.seq, &one_line(arguments.as_str()));
     }
 
     /// No worker has a call of this session any more.

@@ -36,8 +36,9 @@ impl Builder {
                     self.settle(event, *call_id, status);
                 }
                 Edit::ModelReply(reply) => self.replied(event, reply),
-                Edit::Arguments { call_id, .. } => {
+                Edit::Arguments { call_id, arguments } => {
                     let call = self.call(event, *call_id);
+                    self.put_arguments(event, call, arguments);
                     self.note(call, event.seq, "other arguments");
                 }
                 Edit::Message { .. } => self.message(event, None),

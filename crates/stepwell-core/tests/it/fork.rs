@@ -145,27 +145,27 @@ fn edited_arguments_are_asked_about_in_a_fork() {
     assert_ne!(world.approval(), approval);
     assert_eq!(world.state.calls[&id(1, 1)].effective_arguments(), r#"{"note":"mine"}"#);
     assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided", "tool_scheduled"]);
-}
-
-/// The one thing that a single step let begin was let begin in the parent.
-#[test]
-fn a_fork_has_no_leave_of_its_parents_single_step() {
-    for tool in ["pay", "find", "put"] {
-        let mut session = session_created(agent());
-        session.paused = true;
-        let mut world = World::empty();
-        world.when(Input::Create { session, by: ada() });
-        world.when(Input::Resume { once: true, by: ada() });
-        world.calls(&[(tool, "{}")]);
-        world.when(Input::Resume { once: true, by: ada() });
-        assert_eq!(world.pending().len(), 1, "the parent runs it");
-        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
-        fork.paused = true;
-        assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
-        assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]), "{tool}");
-        assert_eq!(world.when(resume()), ["resume_requested", "tool_scheduled"]);
-        assert_eq!(world.pending().len(), 1);
+    let told = |parent: &World, at: usize| -> Vec<String> {
+        let mut survey = Survey::default();
+        parent.events.iter().for_each(|event| survey.push(event));
+        let before = parent.beginning(at).state;
+        let hazards = survey.hazards(Seq(at as u64), &agent(), &before, &[]);
+        hazards.into_iter().map(|it| it.arguments).collect()
+    };
+    let mut ran = world.clone();
+    ran.reserve(id(1, 1));
+    let length = ran.events.len();
+    assert_eq!(told(&world, length - 1), [r#"{"note":"mine"}"#], "it did not start yet");
+    for at in [3, 5, 6, length - 1, length] {
+        assert_eq!(told(&ran, at), [r#"{"note":"mine"}"#], "at {at}");
     }
+    let detail = |events: &[Event]| {
+        let tree = stepwell_core::spans::spans(events);
+        tree.iter().find(|it| it.span_id == "call:1.1").unwrap().detail.clone()
+    };
+    let edited = r#"{"note":"mine"} in place of {}"#;
+    assert!(detail(&ran.events).starts_with(edited), "{}", detail(&ran.events));
+    assert_eq!(detail(&ran.events[..4]), "{}", "as it stood before");
 }
 
 /// What earlier releases wrote is read as they meant it.
