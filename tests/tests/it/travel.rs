@@ -192,6 +192,10 @@ async fn a_fork_that_does_not_fit_says_why_and_makes_nothing() -> Result<()> {
         (&["--reply", "0=y"], "--reply 0=…: \"0\" is no step, they are counted from 1"),
         (&["--result", "nine=x"], "--result nine=…: \"nine\" is no call id: write STEP.PLACE"),
         (&["--result", "1.1"], "has no `=`"),
+        (&["--at", "9", "--base-url", "notaurl"], "--base-url: must begin with http"),
+        (&["--at", "9", "--base-url", "http://a:secret@127.0.0.1:1/v1"], "a user or password"),
+        (&["--at", "9", "--model", ""], "a value is required for '--model"),
+        (&["--at", "9", "--model", " "], "--model: is empty"),
     ] {
         let ran = cli.run(&[&["fork", &id], words].concat()).await?;
         ensure!(ran.code != Some(0) && ran.stderr.contains(told), "{words:?}: {}", ran.stderr);

@@ -120,7 +120,7 @@ fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
         instructions: args
             .instructions
             .as_deref()
-            .map(text_or_file)
+            .map(instructions)
             .transpose()?
             .unwrap_or_default(),
         title: args.title.unwrap_or_default(),
@@ -140,6 +140,15 @@ fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
         }
     }
     Ok(request)
+}
+
+fn instructions(text: &str) -> anyhow::Result<String> {
+    let read = text_or_file(text)?;
+    if read.is_empty() {
+        // The server would take it for none given.
+        return Err(UsageError(format!("--instructions {text}: this is empty")).into());
+    }
+    Ok(read)
 }
 
 fn changes(args: &ForkArgs) -> anyhow::Result<Vec<Change>> {
