@@ -308,5 +308,7 @@ async fn a_held_fork_has_no_leave_of_its_sources_single_step() -> Result<()> {
     let fork = id_of(&cli.one(&["fork", &id, "--at", &at, "--paused"]).await?)?;
     let shown = cli.one(&["show", &fork]).await?;
     ensure!(shown["status"] == "paused" && shown["head_seq"] == scheduled.seq + 1, "{shown}");
+    let parent = cli.one(&["show", &id]).await?;
+    ensure!(shown["created_at_ms"].as_u64() > parent["created_at_ms"].as_u64(), "{shown}");
     Ok(())
 }

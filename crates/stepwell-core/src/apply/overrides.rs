@@ -25,7 +25,7 @@ pub(super) fn override_applied(
     let mut forked = state.clone();
     reopen(&mut forked, it)?;
     begin_anew(&mut forked, event.time);
-    take_definition(&mut forked, it)?;
+    take_definition(&mut forked, event, it)?;
     if it.asks_anew {
         ask_anew(&mut forked, it);
     } else {
@@ -120,8 +120,13 @@ fn ask_anew(state: &mut SessionState, it: &OverrideApplied) {
     state.grants.clear();
 }
 
-fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(), String> {
+fn take_definition(
+    state: &mut SessionState,
+    event: &Event,
+    it: &OverrideApplied,
+) -> Result<(), String> {
     let origin = state.origin.as_mut().ok_or("the session does not exist")?;
+    origin.created_at = event.time;
     origin.seed.clone_from(&it.seed);
     origin.workspace.clone_from(&it.workspace);
     if let Some(title) = &it.title {

@@ -8,10 +8,16 @@ use stepwell_core::event::{
     ApprovalDecision, Edit, EventBody, EventKind, Question, Timer, ToolOutcome,
 };
 use stepwell_core::replay::replay;
+use stepwell_core::summary::session_row;
 use stepwell_core::survey::{Hazard, Survey};
-use stepwell_core::{Agent, CallId, Command, Event, Input, JsonText, Reject, Seq, Status, Text};
+use stepwell_core::{
+    Agent, CallId, Command, Event, Input, JsonText, Reject, Seq, SessionId, Status, Text,
+    TimestampMs,
+};
 
-use crate::world::{World, ada, agent, fork, id, reply, resume, session_created, verdict, wants};
+use crate::world::{
+    START, World, ada, agent, fork, id, reply, resume, session_created, verdict, wants,
+};
 
 fn result(text: &str) -> Edit {
     let output = Text::from(text);
@@ -166,6 +172,41 @@ fn edited_arguments_are_asked_about_in_a_fork() {
     let edited = r#"{"note":"mine"} in place of {}"#;
     assert!(detail(&ran.events).starts_with(edited), "{}", detail(&ran.events));
     assert_eq!(detail(&ran.events[..4]), "{}", "as it stood before");
+}
+
+/// A list says when the fork was made; its events keep their times.
+#[test]
+fn a_fork_is_as_old_as_itself() {
+    let mut world = World::acting(&[("find", "{}")]);
+    let row = |world: &World| session_row(SessionId::from_random([7; 16]), &world.state).unwrap();
+    assert_eq!(row(&world).created_at, TimestampMs(START));
+    world.after(5_000);
+    world.when(fork(&world.state, Vec::new()));
+    assert_eq!(row(&world).created_at, TimestampMs(START + 5_000));
+    assert_eq!(world.events[0].time, TimestampMs(START));
+    world.after(5_000).done(id(1, 1), "here");
+    assert_eq!(row(&world).created_at, TimestampMs(START + 5_000));
+}
+
+/// The one thing that a single step let begin was let begin in the parent.
+#[test]
+fn a_fork_has_no_leave_of_its_parents_single_step() {
+    for tool in ["pay", "find", "put"] {
+        let mut session = session_created(agent());
+        session.paused = true;
+        let mut world = World::empty();
+        world.when(Input::Create { session, by: ada() });
+        world.when(Input::Resume { once: true, by: ada() });
+        world.calls(&[(tool, "{}")]);
+        world.when(Input::Resume { once: true, by: ada() });
+        assert_eq!(world.pending().len(), 1, "the parent runs it");
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        fork.paused = true;
+        assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
+        assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]), "{tool}");
+        assert_eq!(world.when(resume()), ["resume_requested", "tool_scheduled"]);
+        assert_eq!(world.pending().len(), 1);
+    }
 }
 
 /// What earlier releases wrote is read as they meant it.
