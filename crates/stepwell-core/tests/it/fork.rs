@@ -84,6 +84,28 @@ fn what_became_of_a_dispatched_call_is_asked() {
     }
 }
 
+/// Another agent without that tool does not undo what was started.
+#[test]
+fn what_became_of_a_call_is_asked_when_the_fork_has_no_such_tool() {
+    for (word, told) in [
+        (ApprovalDecision::Happened, "done"),
+        (ApprovalDecision::DidNotHappen, "Not run: there is no tool `pay`"),
+    ] {
+        let mut world = World::acting(&[("pay", "{}")]);
+        world.reserve(id(1, 1));
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        let mut other = agent();
+        other.tools.retain(|tool| tool.name != "pay");
+        fork.agent = Some(Arc::new(other));
+        let events = world.when(Input::Fork { fork, by });
+        assert_eq!(events, ["override_applied", "approval_requested"]);
+        let output = (word == ApprovalDecision::Happened).then(|| Text::from("done"));
+        let word = verdict(world.approval(), word);
+        world.when(Input::Decide(Verdict { output, ..word }));
+        assert!(world.observations()[0].starts_with(told), "{:?}", world.observations());
+    }
+}
+
 /// A call that is about to be lost, or that a person is asked about, stays so.
 #[test]
 fn a_question_what_happened_goes_with_the_fork() {
