@@ -48,6 +48,14 @@ impl MockModel {
         &self.url
     }
 
+    /// Kills it with SIGKILL; returns when it is gone.
+    ///
+    /// # Errors
+    /// When it does not go.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.process.kill().await
+    }
+
     /// Number of its process.
     pub fn pid(&self) -> i32 {
         self.process.pid()

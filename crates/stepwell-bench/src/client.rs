@@ -133,6 +133,7 @@ fn request(address: SocketAddr) -> ModelRequest {
         step: 1,
         attempt: 1,
         model: agent.model,
+        measured: None,
         affinity: Affinity::default(),
         prompt,
     }

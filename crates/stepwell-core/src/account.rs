@@ -37,6 +37,20 @@ pub struct ModelAccount {
     pub decode_tokens: u64,
 }
 
+/// A prompt of a session as the server counted it: what the next, which begins with it, is estimated
+/// by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The model that counted.
+    pub model: String,
+    /// Length of the request body in bytes.
+    pub bytes: u64,
+    /// Messages in it.
+    pub messages: u32,
+    /// What they are in tokens.
+    pub tokens: u64,
+}
+
 /// What tokens of a model cost: millionths of the currency for a million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Price {

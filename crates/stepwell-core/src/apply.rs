@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
+use crate::account::Measured;
 use crate::agent::{Agent, ToolKind};
 use crate::event::{
     Event, EventBody, Family, FinishReason, MessageReceived, ModelErrorKind, ModelFailed,
@@ -103,8 +104,9 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
         EventBody::SessionCreated(it) => created(state, event, it),
         EventBody::ModelRequested(it) => requested(state, it),
         EventBody::ModelReplied(it) => {
+            let (bytes, messages) = (state.prompt.body_bytes(), state.prompt.messages());
             replied(state, it)?;
-            answered(state, it);
+            answered(state, it, bytes, messages);
             Ok(())
         }
         EventBody::ModelFailed(it) => model_failed(state, it),
@@ -256,10 +258,16 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     Ok(())
 }
 
-/// A server answered, which a reply that a person put in its place does not show.
-fn answered(state: &mut SessionState, it: &ModelReplied) {
+/// A server answered a prompt of `bytes` and `messages`, which a reply that a person put in its place
+/// does not show.
+fn answered(state: &mut SessionState, it: &ModelReplied, bytes: u64, messages: u32) {
     if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
         state.account.add(&model, it);
+        let tokens = it.usage.prompt_tokens;
+        // Zero is a server that does not count.
+        if tokens > 0 {
+            state.measured = Some(Measured { model, bytes, messages, tokens });
+        }
     }
     state.prefix_holder = Some(it.endpoint.clone());
 }

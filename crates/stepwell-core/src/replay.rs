@@ -91,7 +91,7 @@ pub struct Replay {
     met: Vec<Event>,
     /// Payloads were taken out of the record, so digests of prompts cannot be compared any more.
     is_redacted: bool,
-    /// Requests whose digest could not be compared.
+    /// Requests to the model and actions to approve whose digest could not be compared.
     unchecked: u64,
     inputs: u64,
 }
@@ -102,7 +102,8 @@ impl Replay {
         self.is_redacted = true;
     }
 
-    /// Requests to the model whose bytes could not be compared, because texts were taken out.
+    /// Requests to the model and actions to approve whose bytes could not be compared, because texts
+    /// were taken out.
     pub fn unchecked(&self) -> u64 {
         self.unchecked
     }
@@ -202,6 +203,7 @@ impl Replay {
                 ours.prompt_bytes = theirs.prompt_bytes;
             }
             (EventBody::ApprovalRequested(ours), EventBody::ApprovalRequested(theirs)) => {
+                self.unchecked += u64::from(ours.action_digest != theirs.action_digest);
                 ours.action_digest.clone_from(&theirs.action_digest);
             }
             (_, _) => {}

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::Account;
+use crate::account::{Account, Measured};
 use crate::agent::Agent;
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
@@ -81,6 +81,9 @@ pub struct SessionState {
     pub prefix_key: String,
     /// The address of the model server that answered last: it holds the prefix of the prompt.
     pub prefix_holder: Option<String>,
+    /// The last prompt that a server counted.
+    #[serde(default)]
+    pub measured: Option<Measured>,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.

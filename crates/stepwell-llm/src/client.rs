@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use reqwest::Response;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER,
-};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Response};
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
-use tokio::time::{Duration, Instant, timeout, timeout_at};
+use tokio::time::{Duration, Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use crate::alarm::Alarm;
 use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
+use crate::budget::Budgets;
 use crate::connect::Clients;
 use crate::deadlines::{Deadlines, Limit};
 use crate::endpoints::Endpoints;
+use crate::exchange::Server;
 use crate::failure::Refusal;
 use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
 use crate::sse::SseDecoder;
@@ -28,7 +29,7 @@ use crate::target::Target;
 const STREAM_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Bytes of an answer that comes as one JSON text, at most. Escaping can double a text's length.
-const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+pub(crate) const JSON_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
 
 /// Bytes of an error's body that are read, at most; the rest closes the connection.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -44,7 +45,8 @@ const DRAIN_MS_MAX: u64 = 20;
 #[derive(Debug)]
 pub struct OpenAiClient {
     clients: Clients,
-    endpoints: Arc<Endpoints>,
+    pub(crate) endpoints: Arc<Endpoints>,
+    budgets: Budgets,
 }
 
 impl Default for OpenAiClient {
@@ -56,13 +58,23 @@ impl Default for OpenAiClient {
 impl OpenAiClient {
     /// A client without connections. Must be used inside a tokio runtime.
     pub fn new() -> Self {
-        Self { clients: Clients::default(), endpoints: Arc::new(Endpoints::new()) }
+        Self {
+            clients: Clients::default(),
+            endpoints: Arc::new(Endpoints::new()),
+            budgets: Budgets::default(),
+        }
     }
 
     /// Asks replicas how they are, again and again until `stop`. Without it they are judged by what
     /// comes of requests alone.
     pub async fn tend(&self, stop: &CancellationToken) {
         self.endpoints.clone().tend(&self.clients, stop).await;
+    }
+
+    /// Whether the request may fit.
+    async fn check(&self, request: &ModelRequest, target: &Target) -> Result<(), ModelFailure> {
+        let client = self.client(target, request.model.timeouts.connect_ms)?;
+        self.budgets.check(&client, target, request).await
     }
 
     async fn attempt(
@@ -73,28 +85,16 @@ impl OpenAiClient {
     ) -> Result<ModelAnswer, ModelFailure> {
         let limits = request.model.timeouts;
         let deadlines = Deadlines::new(limits, Instant::now());
-        let client = self
-            .clients
-            .get(&target.url, limits.connect_ms)
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        let mut post = client
-            .post(target.url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            .header(CONTENT_LENGTH, request.prompt.body_bytes());
-        if let Some(authorization) = target.authorization()? {
-            post = post.header(AUTHORIZATION, authorization);
-        }
-        let sent = post.body(body(request.prompt)).send();
-        let (deadline, limit) = deadlines.next();
-        let response = timeout_at(deadline, sent)
-            .await
-            .map_err(|_| target.timed_out(limit, None))?
-            .map_err(|error| target.unreachable(&error, limits.connect_ms))?;
-        if response.status().as_u16() != 200 {
-            return Err(target.refused(read_refusal(response).await));
-        }
+        let connect_ms = limits.connect_ms;
+        let server = Server { client: self.client(target, connect_ms)?, target, connect_ms };
+        let sent = (body(request.prompt.clone()), request.prompt.body_bytes());
+        let response = server.post(target.url.clone(), sent, deadlines.next()).await?;
         Reading::new(response, target, deadlines).run(sink).await
+    }
+
+    pub(crate) fn client(&self, target: &Target, connect_ms: u64) -> Result<Client, ModelFailure> {
+        let client = self.clients.get(&target.url, connect_ms);
+        client.map_err(|error| target.unreachable(&error, connect_ms))
     }
 }
 
@@ -110,6 +110,9 @@ impl ModelPort for OpenAiClient {
         let placed = self.endpoints.place(targets, &request.affinity);
         let (target, lease) = placed.ok_or_else(Target::nowhere)?;
         let (session_id, step, attempt) = (request.session_id, request.step, request.attempt);
+        // A server that is not asked is not judged: on a refusal here its lease is only dropped.
+        let checked = cancel.run_until_cancelled(self.check(&request, &target)).await;
+        checked.ok_or_else(|| target.cancelled())??;
         let outcome = tokio::select! {
             biased;
             // Dropping the attempt closes its connection, which makes the server stop.
@@ -138,6 +141,7 @@ struct Reading<'a> {
     response: Response,
     target: &'a Target,
     deadlines: Deadlines,
+    alarm: Alarm,
     status: u16,
     bytes: usize,
 }
@@ -145,7 +149,8 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
         let status = response.status().as_u16();
-        Self { response, target, deadlines, status, bytes: 0 }
+        let alarm = Alarm::new(deadlines.next().0);
+        Self { response, target, deadlines, alarm, status, bytes: 0 }
     }
 
     async fn run(mut self, sink: &dyn ModelSink) -> Result<ModelAnswer, ModelFailure> {
@@ -250,8 +255,8 @@ impl<'a> Reading<'a> {
     /// The next bytes; `None` at the end, which for a whole answer comes in more ways than one.
     async fn next_block(&mut self, is_whole: bool) -> Result<Option<bytes::Bytes>, ModelFailure> {
         let (deadline, limit) = self.deadlines.next();
-        match timeout_at(deadline, self.response.chunk()).await {
-            Ok(Ok(Some(block))) => {
+        match self.alarm.within(deadline, self.response.chunk()).await {
+            Some(Ok(Some(block))) => {
                 self.bytes += block.len();
                 if self.bytes > STREAM_BYTES_MAX {
                     let problem = Problem::TooLarge { what: "bytes", limit: STREAM_BYTES_MAX };
@@ -259,11 +264,11 @@ impl<'a> Reading<'a> {
                 }
                 Ok(Some(block))
             }
-            Ok(Ok(None)) => Ok(None),
-            Ok(Err(_)) if is_whole => Ok(None),
-            Err(_) if is_whole && limit == Limit::Tail => Ok(None),
-            Ok(Err(error)) => Err(self.target.broken(&error, self.bytes, self.status)),
-            Err(_) => Err(self.target.timed_out(limit, Some(self.status))),
+            Some(Ok(None)) => Ok(None),
+            Some(Err(_)) if is_whole => Ok(None),
+            None if is_whole && limit == Limit::Tail => Ok(None),
+            Some(Err(error)) => Err(self.target.broken(&error, self.bytes, self.status)),
+            None => Err(self.target.timed_out(limit, Some(self.status))),
         }
     }
 
@@ -289,7 +294,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-async fn read_refusal(mut response: Response) -> Refusal {
+pub(crate) async fn read_refusal(mut response: Response) -> Refusal {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(block)) = response.chunk().await {

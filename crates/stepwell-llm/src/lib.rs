@@ -1,4 +1,5 @@
-//! Client for OpenAI-compatible model servers (vLLM and its kin) over `/v1/chat/completions`.
+//! Client for OpenAI-compatible model servers (vLLM and its kin) over `/v1/chat/completions`
+//! and `/v1/embeddings`.
 //!
 //! One call is one attempt: the client never repeats, repairs or guesses. What a server says is
 //! taken apart by two pure parts, [`sse`] (bytes to events) and [`assemble`] (events to one whole
@@ -7,15 +8,20 @@
 //!
 //! Invariant: an answer is returned whole or not at all, and no key stands in a log or an error.
 
+mod alarm;
 pub mod assemble;
 mod body;
+mod budget;
 mod client;
 mod connect;
 mod deadlines;
+pub mod embeddings;
 pub mod endpoints;
+mod exchange;
 mod failure;
 pub mod key;
 pub mod probe;
+mod read;
 pub mod retry_after;
 pub mod sse;
 mod target;

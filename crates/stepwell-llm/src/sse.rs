@@ -71,7 +71,7 @@ impl SseDecoder {
                 self.after_carriage_return = false;
                 rest = rest.strip_prefix(b"\n").unwrap_or(rest);
             }
-            let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+            let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
                 return Ok(self.keep(rest)?);
             };
             let (piece, after) = rest.split_at(end);

@@ -11,6 +11,7 @@ use stepwell_core::agent::ModelSpec;
 use stepwell_core::event::ModelErrorKind;
 use stepwell_ports::ModelFailure;
 
+use crate::endpoints::in_api;
 use crate::key;
 
 /// Bytes of a failure's message, at most: it is stored with every failed attempt.
@@ -69,6 +70,12 @@ impl Target {
         let key_env = model.api_key_env.as_deref();
         let base_urls = iter::once(&model.base_url).chain(&model.replicas);
         base_urls.map(|it| Self::new(it, key_env, |name| env::var(name).ok())).collect()
+    }
+
+    /// Another path of the same API.
+    pub(crate) fn in_api(self, name: &str) -> Self {
+        let url = in_api(&self.url, name);
+        Self { endpoint: without_secrets(&url), url, ..self }
     }
 
     /// There is no address to ask.

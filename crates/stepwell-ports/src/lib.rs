@@ -4,6 +4,7 @@
 //! Invariant: no adapter of a real system lives here.
 
 pub mod clock;
+pub mod embedding;
 pub mod import;
 pub mod memory;
 pub mod model;
@@ -15,6 +16,7 @@ pub mod tools;
 pub mod conformance;
 
 pub use clock::{Clock, Random};
+pub use embedding::{EmbeddingPort, EmbeddingRequest, Embeddings};
 pub use import::{Import, ImportPage, Imported};
 pub use model::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stepwell_core::SessionId;
+use stepwell_core::account::Measured;
 use stepwell_core::agent::ModelSpec;
 use stepwell_core::event::{ContextSize, FinishReason, ModelErrorKind, TimeLimit, Usage};
 use stepwell_core::prompt::Prompt;
@@ -22,6 +23,8 @@ pub struct ModelRequest {
     pub model: ModelSpec,
     /// Which replica it should go to.
     pub affinity: Affinity,
+    /// The session's last prompt that this model counted, which this one begins with.
+    pub measured: Option<Measured>,
     /// The exact request body, in segments ([`Prompt::body_segments`]).
     pub prompt: Prompt,
 }

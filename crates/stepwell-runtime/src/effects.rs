@@ -141,11 +141,13 @@ impl Effects {
         match command {
             Command::AskModel { step, attempt } => {
                 let Some(agent) = state.agent().cloned() else { return };
+                let model = agent.model.at(*attempt);
                 let request = ModelRequest {
                     session_id: self.session_id,
                     step: *step,
                     attempt: *attempt,
-                    model: agent.model.at(*attempt),
+                    measured: state.measured.clone().filter(|it| it.model == model.name),
+                    model,
                     affinity: Affinity {
                         key: state.prefix_key.clone(),
                         holder: state.prefix_holder.clone(),

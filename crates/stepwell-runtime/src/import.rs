@@ -11,6 +11,9 @@ use stepwell_core::{
 };
 use stepwell_ports::{Imported, StoredEvent};
 
+/// What the sentence of a session begins with that is only looked at.
+pub const WHEN_EXPORTED: &str = "when it was exported: ";
+
 /// A history on its way in.
 pub struct ImportFold {
     session_id: SessionId,
@@ -89,7 +92,7 @@ impl ImportFold {
     pub fn finish(self) -> Option<Imported> {
         let mut row = session_row(self.session_id, &self.state)?;
         if !self.is_held && !row.status.is_final() {
-            row.explain.insert_str(0, "when it was exported: ");
+            row.explain.insert_str(0, WHEN_EXPORTED);
         }
         let approvals = self.approvals.into_values().collect();
         Some(Imported { row, wake_at: None, approvals })

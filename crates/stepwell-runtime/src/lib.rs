@@ -8,6 +8,7 @@
 pub mod answer;
 mod draft;
 mod effects;
+mod embed;
 mod engine;
 mod error;
 mod fork;

@@ -14,6 +14,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use stepwell_ports::retention::{CopyProgress, CopyWatcher, StoreCopy};
 
+use crate::folder;
 use crate::read::{self, ReadError, Target};
 
 /// Pages of one step: 4 MiB.
@@ -31,6 +32,7 @@ pub(crate) fn copy(
 ) -> Result<Option<StoreCopy>, ReadError> {
     let named = Named(folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id())));
     named.remove();
+    folder::make_private(&named.0);
     let mut conn = open_copy(&named.0)?;
     if !copy_pages(&read::connection(source)?, &mut conn, watcher)? {
         return Ok(None);

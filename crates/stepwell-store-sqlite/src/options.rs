@@ -1,5 +1,6 @@
 //! How a store is opened, and why it may not be.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use stepwell_core::TimestampMs;
@@ -84,6 +85,12 @@ pub enum OpenError {
         /// Which kind.
         kind: &'static str,
     },
+    /// A file stands where the data folder is to be.
+    #[error("{} is a file and no folder", place.display())]
+    NoFolder {
+        /// The file.
+        place: PathBuf,
+    },
     /// The folder or the lock file could not be used.
     #[error("{} cannot be used: {reason}", place.display())]
     Folder {
@@ -99,6 +106,15 @@ pub enum OpenError {
 
 impl OpenError {
     pub(crate) fn folder(place: &Path, error: &std::io::Error) -> Self {
-        Self::Folder { place: place.to_owned(), reason: error.to_string() }
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                StoreError::DiskFull { place: place.display().to_string() }.into()
+            }
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                let file = place.ancestors().find(|it| it.is_file());
+                Self::NoFolder { place: file.unwrap_or(place).to_owned() }
+            }
+            _ => Self::Folder { place: place.to_owned(), reason: error.to_string() },
+        }
     }
 }

@@ -12,6 +12,7 @@ mod ending;
 mod fleet;
 mod gate;
 mod grpc;
+mod models;
 mod restart;
 mod retention;
 mod shell;

@@ -81,6 +81,19 @@ pub fn marker(rule: &str, removed: &[u8]) -> String {
     format!("{MARKER_FRONT}{rule} bytes:{bytes} blake3:{digest}]")
 }
 
+/// Whether a marker stands in a text: it is not the original one, wherever it lies by now.
+pub fn holds_marker(text: &str) -> bool {
+    text.match_indices(MARKER_FRONT).any(|(at, _)| {
+        let marker = text[at..].split(']').next().unwrap_or_default();
+        let words = marker.split_once(" bytes:").and_then(|(_, it)| it.split_once(" blake3:"));
+        words.is_some_and(|(bytes, digest)| bytes.parse::<u64>().is_ok() && is_digest(digest))
+    })
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
 /// The new text, when something had to go. An empty text has nothing to hide.
 fn redact_str(rules: &Rules, whole_rule: Option<&str>, text: &str) -> Option<String> {
     match whole_rule {

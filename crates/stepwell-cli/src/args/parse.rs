@@ -30,6 +30,16 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// A key of the caller's own. An empty one comes from a variable that is not set, and would be no key.
+pub(super) fn client_key(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("the key is empty, so a second try would not be known: give one, or leave \
+                    --key out"
+            .to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// The name of a host alone.
 pub(super) fn host_name(text: &str) -> Result<String, String> {
     let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');

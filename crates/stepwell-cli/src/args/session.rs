@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use stepwell_core::spans::DEPTH_LIMIT_MAX;
 
-use super::parse::{label, status_names};
+use super::parse::{client_key, label, status_names};
 use crate::complete;
 
 /// Who acts, for the history.
@@ -71,7 +71,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) workspace: Option<String>,
     /// Your own key for this task: the same key never starts a second session
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = client_key)]
     pub(crate) key: Option<String>,
     /// Hold it before it does anything: step through it with `stepwell step`
     #[arg(long, conflicts_with = "wait")]
@@ -188,7 +188,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "CALL")]
     pub(crate) answers: Option<String>,
     /// Your own key for this message: the same key is taken once
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = client_key)]
     pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) actor: Actor,

@@ -75,8 +75,6 @@ pub(super) struct Opened {
     pub(super) id: String,
     /// It lies in a file: nothing moves it.
     pub(super) is_file: bool,
-    /// Texts were removed from it when it was exported.
-    pub(super) is_redacted: bool,
     /// The server of a file, as long as it is needed.
     _server: JoinSet<()>,
 }
@@ -87,8 +85,7 @@ impl Context {
         match Source::of(what) {
             Source::Session(id) => {
                 let client = self.client().await?;
-                let (is_file, is_redacted) = (false, false);
-                Ok(Opened { client, id, is_file, is_redacted, _server: JoinSet::new() })
+                Ok(Opened { client, id, is_file: false, _server: JoinSet::new() })
             }
             Source::File(path) => serve_file(path).await,
         }
@@ -97,7 +94,7 @@ impl Context {
 
 async fn serve_file(path: PathBuf) -> anyhow::Result<Opened> {
     let store = Arc::new(MemoryStore::default());
-    let (id, is_redacted) = fill(&store, path).await?;
+    let id = fill(&store, path).await?;
     let services = idle(store, None);
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     let mut server = JoinSet::new();
@@ -106,15 +103,14 @@ async fn serve_file(path: PathBuf) -> anyhow::Result<Opened> {
     // It fails only when its client is gone.
     server.spawn(async move { drop(serving.await) });
     let client = Client::within(near).await?;
-    Ok(Opened { client, id, is_file: true, is_redacted, _server: server })
+    Ok(Opened { client, id, is_file: true, _server: server })
 }
 
-/// Brings the session of a file in, exactly as it is there. Gives its id, and whether texts were
-/// removed from it.
-async fn fill(store: &MemoryStore, path: PathBuf) -> anyhow::Result<(String, bool)> {
+/// Brings the session of a file in, exactly as it is there. Gives its id.
+async fn fill(store: &MemoryStore, path: PathBuf) -> anyhow::Result<String> {
     let shown = path.display().to_string();
     let read = tokio::task::spawn_blocking(move || read_whole(&path)).await?;
-    let ReadFile { fold, pages, is_redacted } = read?;
+    let (fold, pages) = read?;
     let session_id = fold.session_id();
     let import = store.import_begin(session_id).await?;
     for page in pages {
@@ -122,17 +118,10 @@ async fn fill(store: &MemoryStore, path: PathBuf) -> anyhow::Result<(String, boo
     }
     let imported = fold.finish().with_context(|| format!("{shown} holds no event"))?;
     store.import_finish(import, imported).await?;
-    Ok((session_id.to_string(), is_redacted))
+    Ok(session_id.to_string())
 }
 
-/// A file in memory.
-struct ReadFile {
-    fold: ImportFold,
-    pages: Vec<ImportPage>,
-    is_redacted: bool,
-}
-
-fn read_whole(path: &Path) -> anyhow::Result<ReadFile> {
+fn read_whole(path: &Path) -> anyhow::Result<(ImportFold, Vec<ImportPage>)> {
     let limits = Limits { total_bytes: FILE_BYTES_MAX, ..Limits::default() };
     let mut reader = open_file(path, limits)?;
     let shown = || path.display().to_string();
@@ -152,7 +141,7 @@ fn read_whole(path: &Path) -> anyhow::Result<ReadFile> {
     if !page.events.is_empty() {
         pages.push(page);
     }
-    Ok(ReadFile { fold, pages, is_redacted: reader.header().redacted })
+    Ok((fold, pages))
 }
 
 #[cfg(test)]

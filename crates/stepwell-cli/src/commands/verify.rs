@@ -148,6 +148,11 @@ fn read_anchors(path: &Path) -> anyhow::Result<Anchors> {
             anchors.insert(anchor.session_id, anchor);
         }
     }
+    if anchors.is_empty() {
+        bail!(
+            "{shown} holds no anchor, so nothing can be verified: it was cut, or is another file"
+        );
+    }
     Ok(anchors)
 }
 

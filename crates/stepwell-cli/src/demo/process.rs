@@ -38,6 +38,10 @@ impl ServerProcess {
 
     /// Starts it and waits until it answers.
     pub(crate) async fn start(&mut self) -> anyhow::Result<(u32, Client)> {
+        // Whoever has the address would answer in place of the demo's own server.
+        std::net::TcpListener::bind(self.listen).with_context(|| {
+            format!("cannot listen on {}: choose another address with --listen", self.listen)
+        })?;
         let program = std::env::current_exe().context("the path of this program")?;
         let log = std::fs::File::options()
             .create(true)

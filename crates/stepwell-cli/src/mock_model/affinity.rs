@@ -57,6 +57,7 @@ async fn session(client: &OpenAiClient, urls: &[String; 2], number: u32, way: Wa
             step,
             attempt: 1,
             model: agent.model.clone(),
+            measured: None,
             affinity: affinity.clone(),
             prompt: prompt.clone(),
         };

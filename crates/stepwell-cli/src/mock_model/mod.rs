@@ -1,7 +1,7 @@
 //! A model server that plays a script, so that agents are tested without a model.
 //!
 //! It speaks the OpenAI API as vLLM does: `/v1/chat/completions` with and without streaming,
-//! `/v1/models`, `/health`. What it answers is chosen by the request alone: the first message of the
+//! `/v1/models`, `/tokenize`, `/health`. What it answers is chosen by the request alone: the first message of the
 //! user chooses the story, the number of the model's own messages the step. So it keeps nothing
 //! about a session, one server plays for any number of them, and both sides may be killed and
 //! started again at any time. Only how often a fault was played is kept, in memory.
@@ -9,6 +9,7 @@
 //! A script ([`Script`]):
 //! ```toml
 //! model = "mock"               # name in /v1/models; may be left out
+//! max_model_len = 8192         # tokens that a prompt may have; without it, those of 64 MiB
 //! cache_tokens = 100000        # a prefix cache of that size, shared by all sessions; without it, all
 //!                              #   that a session sent before is cached
 //! chunk_bytes = 24             # defaults of all steps: bytes of text in one event, 0 for all in one,
@@ -50,6 +51,7 @@
 mod affinity;
 mod cache;
 mod faults;
+mod length;
 mod play;
 mod reply;
 mod request;
@@ -81,9 +83,6 @@ use self::template::Names;
 /// Bytes of a request, at most: a prompt of several million tokens.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What `/v1/models` says about the context, so that clients that ask find a number.
-const CONTEXT_TOKENS: u32 = 131_072;
-
 /// What all requests share.
 #[derive(Debug)]
 struct Stage {
@@ -109,6 +108,7 @@ pub(crate) async fn serve(
     let router = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
+        .route("/tokenize", post(length::tokenize))
         .route("/health", get(|| async { StatusCode::OK }))
         .fallback(|| async { (StatusCode::NOT_FOUND, axum::Json(json!({"detail": "Not Found"}))) })
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
@@ -126,7 +126,7 @@ pub(crate) async fn serve(
 async fn models(State(stage): State<Arc<Stage>>) -> Response {
     let model = json!({
         "id": stage.script.model, "object": "model", "owned_by": "stepwell",
-        "max_model_len": CONTEXT_TOKENS,
+        "max_model_len": stage.script.max_model_len,
     });
     axum::Json(json!({"object": "list", "data": [model]})).into_response()
 }
@@ -136,6 +136,9 @@ async fn chat(State(stage): State<Arc<Stage>>, body: Bytes) -> Response {
         Ok(request) => request,
         Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason, None),
     };
+    if let Some(refusal) = length::refusal(request.bytes, stage.script.max_model_len) {
+        return refusal;
+    }
     let step = match stage.script.find(&request) {
         Ok(step) => step,
         Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason, None),

@@ -110,7 +110,7 @@ pub(super) fn cache_of(tokens: u64) -> PrefixCache {
     PrefixCache::new(BLOCK_TOKENS as usize * TOKEN_BYTES, blocks)
 }
 
-fn tokens(bytes: usize) -> u64 {
+pub(super) fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(TOKEN_BYTES) as u64
 }
 

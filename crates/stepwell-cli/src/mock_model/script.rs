@@ -27,6 +27,8 @@ pub(crate) struct ScriptError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(super) model: String,
+    /// Tokens that a prompt may have.
+    pub(super) max_model_len: u64,
     /// Size of the prefix cache that all sessions share.
     pub(super) cache_tokens: Option<u64>,
     /// Those for certain tasks first, in the order of the file; then the one for all tasks.

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use toml::{Spanned, Value as Toml};
 
 use super::faults::{Fault, FaultKind};
+use super::length::default_max_model_len;
 use super::script::{Counts, Pace, SaidCall, Script, ScriptError, Step, Story};
 use super::template::Template;
 
@@ -25,6 +26,8 @@ const FAULT_STATUSES: Range<u16> = 300..600;
 struct RawScript {
     #[serde(default)]
     model: Option<String>,
+    #[serde(default = "default_max_model_len")]
+    max_model_len: u64,
     #[serde(default)]
     cache_tokens: Option<u64>,
     #[serde(default)]
@@ -231,7 +234,8 @@ fn build(raw: RawScript) -> Result<Script, Wrong> {
     // The story for all tasks is for those that no other story is for.
     stories.sort_by_key(|story| story.when.is_none());
     let model = raw.model.unwrap_or_else(|| "mock".into());
-    Ok(Script { model, cache_tokens: raw.cache_tokens, stories })
+    let (max_model_len, cache_tokens) = (raw.max_model_len, raw.cache_tokens);
+    Ok(Script { model, max_model_len, cache_tokens, stories })
 }
 
 fn build_step(raw: RawStep, span: Range<usize>, story: &Story, pace: Pace) -> Result<Step, Wrong> {

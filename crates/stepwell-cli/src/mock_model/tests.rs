@@ -55,6 +55,7 @@ impl Scene {
             step: 1,
             attempt: 1,
             model: agent.model,
+            measured: None,
             affinity: Affinity::default(),
             prompt,
         };

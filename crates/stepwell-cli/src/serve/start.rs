@@ -10,9 +10,8 @@ use stepwell_store_sqlite::OpenError;
 pub(super) fn not_opened(error: OpenError) -> anyhow::Error {
     match error {
         OpenError::Store(error) => not_started(error),
-        OpenError::Folder { place, .. } if file_in(&place).is_some() => {
-            let file = file_in(&place).unwrap_or(&place).display();
-            anyhow::anyhow!("--data: {file} is a file and no folder: choose a folder with --data")
+        OpenError::NoFolder { .. } => {
+            anyhow::anyhow!("--data: {error}: choose a folder with --data")
         }
         OpenError::Folder { .. } => anyhow::anyhow!(
             "{error}, so the server does not start: see to its rights and to free space, then start \
@@ -53,6 +52,8 @@ pub(super) fn not_started(error: StoreError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use stepwell_store_sqlite::{SqliteOptions, SqliteStore};
+
     use super::*;
 
     #[test]
@@ -66,10 +67,11 @@ mod tests {
     #[test]
     fn a_file_in_place_of_the_folder_is_called_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for place in [file.path().to_owned(), file.path().join("below")] {
-            let said = not_opened(OpenError::Folder { place, reason: "File exists".to_owned() });
+        for data in [file.path().to_owned(), file.path().join("below")] {
+            let error = SqliteStore::open(&data, &SqliteOptions::default()).unwrap_err();
+            let said = not_opened(error).to_string();
             let shown = file.path().display().to_string();
-            assert!(said.to_string().starts_with(&format!("--data: {shown} is a file")), "{said}");
+            assert!(said.starts_with(&format!("--data: {shown} is a file")), "{said}");
         }
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
-use super::table::{Cell, Column, Fit, cut_middle, render};
+use super::table::{Cell, Column, Fit, cut_end, cut_middle, render};
 use super::visible::{Care, block, brief};
 use super::{approval, event, json, usage, when};
 use crate::out::{Paint, Tone};
@@ -14,6 +14,8 @@ use crate::out::{Paint, Tone};
 const ARGUMENTS_COLUMNS: usize = 100;
 /// Last characters of an id that tell a parent apart in a list.
 const LINEAGE_CHARS: usize = 6;
+/// Before the reason below a line of the list.
+const WHY_INDENT: &str = "     ";
 /// Column where the values of a page begin.
 const LABEL_COLUMNS: usize = 10;
 
@@ -41,7 +43,7 @@ pub(crate) fn tone(status: SessionStatus) -> Tone {
     }
 }
 
-/// The table of `ls`. A `!` marks what waits for a person.
+/// The table of `ls`. A `!` marks what waits for a person; below what is not completed stands why.
 pub(crate) fn table(
     sessions: &[Session],
     now_ms: i64,
@@ -71,7 +73,16 @@ pub(crate) fn table(
         ]
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
-    render(&COLUMNS, &rows, width, paint)
+    let mut lines = render(&COLUMNS, &rows, width, paint).into_iter();
+    let mut shown: Vec<String> = lines.next().into_iter().collect();
+    for (session, line) in sessions.iter().zip(lines) {
+        shown.push(line);
+        if session.status() != SessionStatus::Completed && !session.explain.is_empty() {
+            let why = format!("{WHY_INDENT}{}", brief(&session.explain));
+            shown.push(paint.faint(width.map_or(why.clone(), |width| cut_end(&why, width))));
+        }
+    }
+    shown
 }
 
 /// A fork says so, and of whom.
@@ -327,13 +338,14 @@ mod tests {
 
     #[test]
     fn the_list_shows_what_needs_a_person() {
-        let sessions = [session(SessionStatus::WaitingApproval), session(SessionStatus::Thinking)];
+        let sessions = [session(SessionStatus::WaitingApproval), session(SessionStatus::Completed)];
         assert_eq!(
             table(&sessions, 241_000, Some(100), Paint::NONE),
             [
                 "   SESSION                     STATUS            STEP  UPDATED    AGENT  TITLE",
                 "!  01KYS8D3V0QXG6N9T7W2B4C5E6  waiting_approval     3  3 min ago  coder  Fix the failing test",
-                "   01KYS8D3V0QXG6N9T7W2B4C5E6  thinking             3  3 min ago  coder  Fix the failing test",
+                "     waits for approval 17",
+                "   01KYS8D3V0QXG6N9T7W2B4C5E6  completed            3  3 min ago  coder  Fix the failing test",
             ]
         );
     }

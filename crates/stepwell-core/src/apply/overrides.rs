@@ -135,6 +135,7 @@ fn take_definition(
     if let Some(agent) = &it.agent {
         origin.agent = agent.clone();
         state.prompt.rebase(agent);
+        state.measured = None;
     }
     Ok(())
 }

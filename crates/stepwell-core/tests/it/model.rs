@@ -1,11 +1,13 @@
 //! Model calls that fail: waits, attempts, ends.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use stepwell_core::agent::{FallbackModel, RETRY_AFTER_MS_MAX, RetryPolicy};
-use stepwell_core::event::{EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
-use stepwell_core::{Command, Input, Reject, Status};
+use stepwell_core::event::{Edit, EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
+use stepwell_core::{Command, Input, Reject, Status, Text};
 
-use crate::world::{World, agent, failure, message, reply};
+use crate::world::{World, agent, failure, fork, id, message, reply};
 
 /// How long the session waits after this failure.
 #[track_caller]
@@ -254,4 +256,27 @@ fn usage_is_summed() {
     world.done(crate::world::id(1, 1), "x");
     world.answer("done");
     assert_eq!(world.state.usage.total(), 220);
+}
+
+#[test]
+fn the_last_prompt_that_a_server_counted_is_known_until_another_definition_takes_over() {
+    let mut world = World::new();
+    let (bytes, messages) = (world.state.prompt.body_bytes(), world.state.prompt.messages());
+    assert_eq!(world.state.measured, None);
+    world.calls(&[("find", "{}")]);
+    let measured = world.state.measured.clone().unwrap();
+    assert_eq!((measured.bytes, measured.messages), (bytes, messages), "without the reply");
+    assert_eq!((measured.tokens, measured.model.as_str()), (100, "small"));
+    world.done(id(1, 1), "found");
+    let mut uncounted = reply(2, 1, "done", Vec::new());
+    uncounted.usage.prompt_tokens = 0;
+    world.when(Input::ModelReplied(uncounted));
+    assert_eq!(world.state.measured, Some(measured), "the last that was counted");
+    let mut other = agent();
+    other.instructions = "You carry boxes.".into();
+    let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+    fork.agent = Some(Arc::new(other));
+    fork.edits = vec![Edit::Message { content: Text::from("And more.") }];
+    world.when(Input::Fork { fork, by });
+    assert_eq!(world.state.measured, None, "its prompt begins otherwise");
 }

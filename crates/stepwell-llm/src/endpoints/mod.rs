@@ -11,7 +11,7 @@ pub mod health;
 pub mod load;
 mod poll;
 
-pub(crate) use poll::beside;
+pub(crate) use poll::{beside, in_api};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Endpoints, load};
 use crate::connect::Clients;
+use crate::read::read_whole;
 
 /// How often a replica is asked.
 const POLL_MS: u64 = 1_000;
@@ -102,13 +103,7 @@ async fn ask(client: &Client, completions: &Url) -> Said {
 
 async fn requests(client: &Client, url: Url) -> Option<u64> {
     let mut response = client.get(url).send().await.ok()?.error_for_status().ok()?;
-    let mut text = Vec::new();
-    while let Some(block) = response.chunk().await.ok()? {
-        text.extend_from_slice(&block);
-        if text.len() > METRICS_BYTES_MAX {
-            return None;
-        }
-    }
+    let text = read_whole(&mut response, METRICS_BYTES_MAX).await.ok()??;
     load::requests(&String::from_utf8_lossy(&text))
 }
 
@@ -119,6 +114,16 @@ pub(crate) fn beside(completions: &Url, name: &str) -> Url {
     let root = path.strip_suffix("/chat/completions").unwrap_or(path);
     let root = root.strip_suffix("/v1").unwrap_or(root);
     let path = format!("{root}/{name}");
+    url.set_path(&path);
+    url
+}
+
+/// A path of the API, beside `/chat/completions`.
+pub(crate) fn in_api(completions: &Url, name: &str) -> Url {
+    let mut url = completions.clone();
+    let path = url.path();
+    let base = path.strip_suffix("/chat/completions").unwrap_or(path);
+    let path = format!("{base}/{name}");
     url.set_path(&path);
     url
 }

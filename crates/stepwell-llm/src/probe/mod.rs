@@ -12,7 +12,8 @@ use stepwell_core::event::ModelErrorKind;
 use stepwell_ports::ModelFailure;
 
 use crate::connect::Clients;
-use crate::endpoints::{beside, load};
+use crate::endpoints::{beside, in_api, load};
+use crate::read::read_whole;
 use crate::target::Target;
 
 /// How long one answer may take.
@@ -99,7 +100,7 @@ impl Prober<'_> {
     /// The model and its context, and whether the server is there at all.
     async fn context(&self) -> Result<Capability, ModelFailure> {
         let name = "context";
-        let listed = match self.get(self.in_api("models")).await {
+        let listed = match self.get(in_api(&self.target.url, "models")).await {
             Ok(listed) => listed,
             Err(Refused::Lost(words)) => {
                 return Err(self.target.failure(ModelErrorKind::Transport, words));
@@ -139,16 +140,24 @@ impl Prober<'_> {
     }
 
     async fn tokenize(&self) -> Capability {
-        let messages = json!([{"role": "user", "content": "Say hello."}]);
-        let body = json!({"model": self.model, "messages": messages});
+        let body = tries::body(self.model, &json!({"tools": tries::tool(false)}));
         let url = beside(&self.target.url, "tokenize");
+        let uncounted = || {
+            let why = "how long a prompt is, is estimated, and comes with its answer".to_owned();
+            (Support::No, why)
+        };
         let (support, detail) = match self.post(url, &body).await {
-            Ok(answer) if answer.get("count").is_some_and(Value::is_u64) => {
-                (Support::Yes, "the server counts the tokens of a prompt".to_owned())
-            }
-            Ok(_) | Err(Refused::Said(_)) => {
-                (Support::No, "how long a prompt is comes with its answer alone".to_owned())
-            }
+            Ok(answer) => match answer.get("count").and_then(Value::as_u64) {
+                Some(count) => {
+                    let detail = format!(
+                        "prompts near the limit are counted with their tools ({count} tokens in \
+                         this one), and those that cannot fit are not sent"
+                    );
+                    (Support::Yes, detail)
+                }
+                None => uncounted(),
+            },
+            Err(Refused::Said(_)) => uncounted(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "tokenize", support, detail }
@@ -160,7 +169,8 @@ impl Prober<'_> {
             answer.pointer("/data/0/embedding").and_then(Value::as_array).map(Vec::len)
         };
         let none = || (Support::No, "this model makes none".to_owned());
-        let (support, detail) = match self.post(self.in_api("embeddings"), &body).await {
+        let (support, detail) = match self.post(in_api(&self.target.url, "embeddings"), &body).await
+        {
             Ok(answer) => length(&answer)
                 .map_or_else(none, |it| (Support::Yes, format!("{it} numbers a text"))),
             Err(Refused::Said(_)) => none(),
@@ -180,15 +190,6 @@ impl Prober<'_> {
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "load", support, detail }
-    }
-
-    fn in_api(&self, name: &str) -> Url {
-        let mut url = self.target.url.clone();
-        let path = url.path();
-        let base = path.strip_suffix("/chat/completions").unwrap_or(path);
-        let path = format!("{base}/{name}");
-        url.set_path(&path);
-        url
     }
 
     async fn get(&self, url: Url) -> Result<Value, Refused> {
@@ -211,13 +212,9 @@ impl Prober<'_> {
         let limit = Duration::from_millis(ANSWER_MS_MAX);
         let mut response = request.timeout(limit).send().await.map_err(lost)?;
         let status = response.status();
-        let mut body = Vec::new();
-        while let Some(block) = response.chunk().await.map_err(lost)? {
-            body.extend_from_slice(&block);
-            if body.len() > ANSWER_BYTES_MAX {
-                return Err(Refused::Lost(format!("more than {ANSWER_BYTES_MAX} bytes")));
-            }
-        }
+        let body = read_whole(&mut response, ANSWER_BYTES_MAX).await.map_err(lost)?;
+        let body =
+            body.ok_or_else(|| Refused::Lost(format!("more than {ANSWER_BYTES_MAX} bytes")))?;
         if status.is_success() {
             return Ok(body);
         }

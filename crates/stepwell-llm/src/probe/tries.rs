@@ -54,7 +54,7 @@ pub(super) fn tries() -> Vec<Try> {
     tries
 }
 
-fn tool(strict: bool) -> Value {
+pub(super) fn tool(strict: bool) -> Value {
     json!([{"type": "function", "function": {
         "name": "lookup", "description": "Looks a word up.", "strict": strict,
         "parameters": {

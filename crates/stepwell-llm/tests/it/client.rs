@@ -71,7 +71,12 @@ async fn a_long_prompt_is_sent_whole() {
     let body = sent.prompt.body();
     assert!(body.len() > 2_000_000, "many segments");
     let answer = whole_stream(&[&end("stop")]);
-    let (got, outcome) = tokio::join!(peer.answer_once(&answer), ask(&client, sent));
+    let server = async {
+        // A prompt that long is checked against the limit, which this server does not tell.
+        peer.answer_once(&response("404 X", "", "")).await;
+        peer.answer_once(&answer).await
+    };
+    let (got, outcome) = tokio::join!(server, ask(&client, sent));
     outcome.unwrap();
     assert_eq!(got.body, body);
 }

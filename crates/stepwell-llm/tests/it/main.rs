@@ -6,6 +6,8 @@ mod answers;
 #[cfg(test)]
 mod bounds;
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod client;
@@ -13,6 +15,8 @@ mod client;
 mod dialects;
 #[cfg(test)]
 mod dialects_of_servers;
+#[cfg(test)]
+mod embeddings;
 #[cfg(test)]
 mod peer;
 mod replicas;

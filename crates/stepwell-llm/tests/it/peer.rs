@@ -75,21 +75,29 @@ impl Peer {
 
 impl Connection {
     pub(crate) async fn request(&mut self) -> Request {
+        let request = self.next_request().await;
+        request.expect("the client closed before its request was whole")
+    }
+
+    /// The next request; `None` when the client closes.
+    pub(crate) async fn next_request(&mut self) -> Option<Request> {
         loop {
             let end = self.received.windows(4).position(|it| it == b"\r\n\r\n");
             if let Some(end) = end {
                 let head = String::from_utf8(self.received[..end].to_vec()).unwrap();
                 let mut request = Request { head, body: String::new() };
-                let length: usize = request.header("content-length").unwrap().parse().unwrap();
+                let length = request.header("content-length").map_or(0, |it| it.parse().unwrap());
                 let start = end + 4;
                 if self.received.len() >= start + length {
                     let body = self.received[start..start + length].to_vec();
                     request.body = String::from_utf8(body).unwrap();
                     self.received.drain(..start + length);
-                    return request;
+                    return Some(request);
                 }
             }
-            assert!(self.read_more().await, "the client closed before its request was whole");
+            if !self.read_more().await {
+                return None;
+            }
         }
     }
 
@@ -139,6 +147,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         session_id: SessionId::from_random([7; 16]),
         step: 1,
         attempt: 1,
+        measured: None,
         affinity: Affinity::default(),
         prompt: Prompt::new(&agent, "Say ok."),
         model: agent.model,

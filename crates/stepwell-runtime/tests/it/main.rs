@@ -7,6 +7,7 @@
 
 mod drain;
 mod effects;
+mod embed;
 mod help;
 mod import;
 mod inputs;

@@ -3,7 +3,7 @@
 use stepwell_core::summary::ApprovalRow;
 use stepwell_core::{SessionId, Status, TimestampMs};
 use stepwell_ports::{ApprovalFilter, Store as _};
-use stepwell_runtime::import::ImportFold;
+use stepwell_runtime::import::{ImportFold, WHEN_EXPORTED};
 
 use super::{Violation, broken};
 use crate::World;
@@ -23,7 +23,10 @@ pub async fn brought_in(world: &World) -> Result<(), Violation> {
             fold.take(&event).map_err(|error| broken(session_id, error.to_string()))?;
         }
         held(world, session_id).await?;
-        let found = fold.finish().ok_or_else(|| broken(session_id, "no events"))?;
+        let mut found = fold.finish().ok_or_else(|| broken(session_id, "no events"))?;
+        if let Some(sentence) = found.row.explain.strip_prefix(WHEN_EXPORTED) {
+            found.row.explain = sentence.to_owned();
+        }
         if found.row != row {
             let what = format!("brought in, its row is {:?} and not {row:?}", found.row);
             return Err(broken(session_id, what));

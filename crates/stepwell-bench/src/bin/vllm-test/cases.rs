@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
+use stepwell_core::account::Measured;
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{FinishReason, ModelErrorKind};
 use stepwell_core::prompt::Prompt;
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::scene::{Scene, WRONG_KEY_ENV};
 use crate::server::Server;
+use crate::strict;
 
 /// How long the server may take to notice a client that went away.
 const ABORT_WITHIN: Duration = Duration::from_secs(20);
@@ -21,35 +23,50 @@ const CROWD: usize = 12;
 const CALL: &str =
     "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>";
 
-/// Runs all; how many failed.
-#[expect(clippy::print_stdout, reason = "a program tells its user")]
-pub(crate) async fn run(scene: &Scene, server: &mut Server) -> anyhow::Result<usize> {
-    let mut failed = 0;
-    let mut show = |name: &str, begun: Instant, outcome: anyhow::Result<String>| {
+/// Runs those with `only` in their name; how many failed.
+pub(crate) async fn run(scene: &Scene, server: &mut Server, only: &str) -> anyhow::Result<usize> {
+    let mut report = Report { only: only.to_owned(), failed: 0 };
+    say("| case | | seen | took |\n|---|---|---|---|");
+    for (name, parameters, task, check) in simple() {
+        report.case(name, simple_case(scene, &parameters, &task, check)).await;
+    }
+    report.case("strict schemas", strict::run(scene)).await;
+    report.case("a prompt that cannot fit", too_long(scene)).await;
+    report.case("a wrong key", wrong_key(scene)).await;
+    report.case("a cancel is an abort there", cancel(scene, server)).await;
+    report.case("more requests than it takes", overload(scene)).await;
+    report.case("a restart in mid-stream", restart(scene, server)).await;
+    Ok(report.failed)
+}
+
+/// What the user is shown.
+struct Report {
+    only: String,
+    failed: usize,
+}
+
+impl Report {
+    /// Runs a case, if it is wanted.
+    async fn case(&mut self, name: &str, case: impl Future<Output = anyhow::Result<String>>) {
+        if !name.contains(&self.only) {
+            return;
+        }
+        let begun = Instant::now();
+        let outcome = case.await;
         let ms = begun.elapsed().as_millis();
         match outcome {
-            Ok(seen) => println!("| {name} | ok | {seen} | {ms} ms |"),
+            Ok(seen) => say(&format!("| {name} | ok | {seen} | {ms} ms |")),
             Err(error) => {
-                failed += 1;
-                println!("| {name} | FAILED | {error:#} | {ms} ms |");
+                self.failed += 1;
+                say(&format!("| {name} | FAILED | {error:#} | {ms} ms |"));
             }
         }
-    };
-    println!("| case | | seen | took |\n|---|---|---|---|");
-    for (name, parameters, task, check) in simple() {
-        let begun = Instant::now();
-        let outcome = simple_case(scene, &parameters, &task, check).await;
-        show(name, begun, outcome);
     }
-    let begun = Instant::now();
-    show("a wrong key", begun, wrong_key(scene).await);
-    let begun = Instant::now();
-    show("a cancel is an abort there", begun, cancel(scene, server).await);
-    let begun = Instant::now();
-    show("more requests than it takes", begun, overload(scene).await);
-    let begun = Instant::now();
-    show("a restart in mid-stream", begun, restart(scene, server).await);
-    Ok(failed)
+}
+
+#[expect(clippy::print_stdout, reason = "a program tells its user")]
+fn say(line: &str) {
+    println!("{line}");
 }
 
 type Outcome = Result<ModelAnswer, ModelFailure>;
@@ -105,11 +122,6 @@ fn simple() -> Vec<(&'static str, Value, String, Check)> {
                 Ok(format!("finish_reason length, {} calls", answer.tool_calls.len()))
             },
         ),
-        ("context too long", json!({"max_tokens": 8}), "word ".repeat(20_000), |outcome| {
-            let failure = outcome.err().context("it answered")?;
-            ensure!(failure.kind == ModelErrorKind::ContextTooLong, "{failure:?}");
-            Ok(format!("HTTP {}", failure.http_status.unwrap_or(0)))
-        }),
     ]
 }
 
@@ -134,6 +146,33 @@ fn calls(answer: &ModelAnswer, count: usize) -> anyhow::Result<String> {
         );
     }
     Ok(answer.tool_calls.iter().map(|it| it.arguments.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+/// The client finds out by the server's own count; a client that knows no better sends it, and the
+/// server says the same.
+async fn too_long(scene: &Scene) -> anyhow::Result<String> {
+    let agent = scene.agent(&json!({"max_tokens": 8}))?;
+    let prompt = Prompt::new(&agent, &"word ".repeat(20_000));
+    let seeming = Measured {
+        model: agent.model.name.clone(),
+        bytes: prompt.body_bytes(),
+        messages: prompt.messages(),
+        tokens: 1,
+    };
+    let mut seen = Vec::new();
+    for measured in [None, Some(seeming)] {
+        let is_unsent = measured.is_none();
+        let asked = scene.begin_measured(&agent, prompt.clone(), measured);
+        let failure = asked.outcome().await?.err().context("it answered")?;
+        ensure!(failure.kind == ModelErrorKind::ContextTooLong, "{failure:?}");
+        ensure!(is_unsent == failure.http_status.is_none(), "{failure:?}");
+        let context = failure.context.context("no numbers")?;
+        let (limit, prompt) = (context.limit, context.prompt);
+        let (limit, prompt) = (limit.context("no limit")?, prompt.context("no prompt")?);
+        let how = if is_unsent { "not sent" } else { "sent" };
+        seen.push(format!("{how}: {prompt} of {limit} tokens"));
+    }
+    Ok(seen.join("; "))
 }
 
 async fn wrong_key(scene: &Scene) -> anyhow::Result<String> {

@@ -9,6 +9,7 @@ mod prefix;
 mod scene;
 mod server;
 mod session;
+mod strict;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,9 @@ struct Args {
     /// Only the cases, only the measurement, or only the session.
     #[arg(long, value_parser = ["cases", "prefix", "session"])]
     only: Option<String>,
+    /// Only cases with this in their name.
+    #[arg(long, default_value = "")]
+    case: String,
 }
 
 #[expect(clippy::print_stdout, reason = "a program tells its user")]
@@ -56,7 +60,7 @@ fn main() -> anyhow::Result<()> {
             }
         }
         if wants("cases") {
-            failed = cases::run(&scene, &mut server).await?;
+            failed = cases::run(&scene, &mut server, &args.case).await?;
         }
         if wants("session") {
             match session::run(&server.base_url(), &args.model).await {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use stepwell_core::account::Measured;
 use stepwell_core::agent::{Agent, Effect, ModelSpec, ModelTimeouts, ToolKind, ToolSpec};
 use stepwell_core::prompt::Prompt;
 use stepwell_core::{JsonText, SessionId};
@@ -70,6 +71,16 @@ impl Scene {
 
     /// Begins a request.
     pub(crate) fn begin(&self, agent: &Agent, prompt: Prompt) -> Asked {
+        self.begin_measured(agent, prompt, None)
+    }
+
+    /// Begins a request of which so much was counted before.
+    pub(crate) fn begin_measured(
+        &self,
+        agent: &Agent,
+        prompt: Prompt,
+        measured: Option<Measured>,
+    ) -> Asked {
         let (told, first_piece) = mpsc::channel(1);
         let cancel = CancellationToken::new();
         let request = ModelRequest {
@@ -77,6 +88,7 @@ impl Scene {
             step: 1,
             attempt: 1,
             model: agent.model.clone(),
+            measured,
             affinity: Affinity::default(),
             prompt,
         };

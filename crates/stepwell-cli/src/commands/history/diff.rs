@@ -15,6 +15,9 @@ use crate::view::when::counted;
 /// Longest text of one side, in characters, unless whole texts were asked for.
 const TEXT_CHARS_MAX: usize = 300;
 
+/// Characters that are shown in front of the place where two long texts part, at most.
+const BEFORE_CHARS: usize = 100;
+
 /// One difference in JSON.
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
@@ -68,6 +71,25 @@ pub(super) fn print(
     differences.iter().try_for_each(|it| show(out, it, whole))
 }
 
+/// As much of a text as shows where it parts from the other: from the line before that place, or
+/// from some characters before it when the line is long.
+fn excerpt(text: &str, other: &str) -> String {
+    if text.chars().count() <= TEXT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let alike = text.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(it, _)| it);
+    let before: String = alike.collect();
+    let far = before.char_indices().rev().nth(BEFORE_CHARS).map_or(0, |(at, _)| at);
+    let mut breaks = before.char_indices().rev().filter(|(_, it)| *it == '\n');
+    let near = breaks.nth(1).map_or(0, |(at, _)| at + 1);
+    let start = far.max(near);
+    let rest = text.get(start..).unwrap_or_default();
+    let cut: String = rest.chars().take(TEXT_CHARS_MAX).collect();
+    let dots = |is_cut: bool| if is_cut { "…" } else { "" };
+    let (head, tail) = (dots(start > 0), dots(cut.len() < rest.len()));
+    format!("{head}{cut}{tail} ({} bytes; --whole shows all)", text.len())
+}
+
 async fn outline(context: &Context, what: &str) -> anyhow::Result<(String, Outline)> {
     let opened = context.open(what).await?;
     let client = &opened.client;
@@ -99,13 +121,11 @@ fn show(out: Out, it: &Difference, whole: bool) -> anyhow::Result<()> {
     let place = if it.step == 0 { String::new() } else { format!("step {}: ", it.step) };
     out.line("")?;
     out.line(&out.paint.strong(format!("{place}{}", brief(&it.what))))?;
-    for (mark, tone, text) in [("- ", Tone::Bad, &it.a), ("+ ", Tone::Good, &it.b)] {
+    let sides = [("- ", Tone::Bad, &it.a, &it.b), ("+ ", Tone::Good, &it.b, &it.a)];
+    for (mark, tone, text, other) in sides {
         let text = match text {
-            Some(text) if whole || text.chars().count() <= TEXT_CHARS_MAX => text.clone(),
-            Some(text) => {
-                let cut: String = text.chars().take(TEXT_CHARS_MAX).collect();
-                format!("{cut}… ({} bytes; --whole shows all)", text.len())
-            }
+            Some(text) if whole => text.clone(),
+            Some(text) => excerpt(text, other.as_deref().unwrap_or_default()),
             None => "(not there)".to_owned(),
         };
         let text = block(&text, Care::Prose, out.paint);
@@ -114,4 +134,25 @@ fn show(out: Out, it: &Difference, whole: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parts_two_long_texts_is_shown() {
+        let lines = |last: &str| format!("{}{last}\n{}", "the same\n".repeat(60), "x".repeat(400));
+        let (a, b) = (lines("left"), lines("right"));
+        let shown = excerpt(&a, &b);
+        assert!(shown.starts_with("…the same\nleft\nxxx"), "{shown}");
+        assert!(shown.ends_with(&format!("x… ({} bytes; --whole shows all)", a.len())), "{shown}");
+        assert!(excerpt(&b, &a).starts_with("…the same\nright\n"));
+
+        let (a, b) = ("é".repeat(400), "é".repeat(500));
+        let alike = format!("…{} (800 bytes; --whole shows all)", "é".repeat(BEFORE_CHARS + 1));
+        assert_eq!(excerpt(&a, &b), alike);
+        assert_eq!(excerpt("short", &b), "short");
+        assert!(excerpt(&b, "").starts_with('é'));
+    }
 }

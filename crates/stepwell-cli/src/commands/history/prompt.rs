@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use stepwell_archive::redact::holds_marker;
 use stepwell_proto::v1::{GetPromptRequest, GetPromptResponse};
 
 use crate::args::PromptArgs;
@@ -23,8 +24,7 @@ struct Prompt {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: PromptArgs) -> anyhow::Result<Exit> {
-    let opened = context.open(&args.session.id).await?;
-    let Opened { client, id, is_redacted, .. } = &opened;
+    let Opened { client, id, .. } = &context.open(&args.session.id).await?;
     let response = get_session(client, id).await?;
     let session = expected(response.session.as_ref(), "session")?;
     let id = session.session_id.as_str();
@@ -47,8 +47,8 @@ pub(in crate::commands) async fn run(context: &Context, args: PromptArgs) -> any
             "these are not the bytes that were sent: their digest is {digest}, event {seq} recorded \
              {recorded}"
         );
-        if *is_redacted {
-            let why = "texts were removed from the file when it was exported";
+        if holds_marker(&String::from_utf8_lossy(&prompt.body)) {
+            let why = "texts were removed from the session when it was exported";
             context.out.faint_remark(&format!("\n{why}: {differs}"));
             return Ok(Exit::Ok);
         }

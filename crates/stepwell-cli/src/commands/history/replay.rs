@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::bail;
 use serde::Serialize;
 use stepwell_archive::Limits;
+use stepwell_archive::redact::holds_marker;
 use stepwell_core::replay::{Divergence, Replay};
 
 use super::{against, core_event};
@@ -177,7 +178,7 @@ fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
             if verdict.is_redacted {
                 verdict
                     .reason
-                    .push_str(" (texts of this file were redacted; it may come from that)");
+                    .push_str(" (texts of this session were redacted; it may come from that)");
             }
         }
         Err(error) => {
@@ -200,11 +201,17 @@ async fn play(
             if until.is_some_and(|until| event.seq > until) {
                 return Ok(None);
             }
+            // It was redacted before it was imported here.
+            if !verdict.is_redacted && holds_marker(&event.body_json) {
+                verdict.is_redacted = true;
+                replay.note_redaction();
+            }
             if let Err(divergence) = replay.push(core_event(event)?) {
                 return Ok(Some(*divergence));
             }
             verdict.events = event.seq;
             verdict.inputs = replay.inputs();
+            verdict.unchecked = replay.unchecked();
         }
     }
     Ok(replay.end().err().map(|divergence| *divergence))
@@ -220,7 +227,7 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
         "same" => {
             let unchecked = match verdict.unchecked {
                 0 => String::new(),
-                some => format!("; {some} prompts not checked: texts were redacted"),
+                some => format!("; {some} digests not checked: texts were redacted"),
             };
             format!(
                 "{id}  {}  {} events from {} inputs{unchecked}",
