@@ -100,8 +100,8 @@ fn what_became_of_a_call_is_asked_when_the_fork_has_no_such_tool() {
         let events = world.when(Input::Fork { fork, by });
         assert_eq!(events, ["override_applied", "approval_requested"]);
         let output = (word == ApprovalDecision::Happened).then(|| Text::from("done"));
-        let word = verdict(world.approval(), word);
-        world.when(Input::Decide(Verdict { output, ..word }));
+        let said = verdict(world.approval(), word);
+        world.when(Input::Decide(Verdict { output, ..said }));
         assert!(world.observations()[0].starts_with(told), "{:?}", world.observations());
     }
 }
@@ -166,8 +166,8 @@ fn edited_arguments_are_asked_about_in_a_fork() {
     let mut world = World::acting(&[("ship", "{}")]);
     let edited = JsonText::parse(r#"{"note":"mine"}"#).unwrap();
     let approval = world.approval();
-    let word = verdict(approval, ApprovalDecision::Approve);
-    world.when(Input::Decide(Verdict { arguments: Some(edited), ..word }));
+    let said = verdict(approval, ApprovalDecision::Approve);
+    world.when(Input::Decide(Verdict { arguments: Some(edited), ..said }));
     let events = world.when(fork(&world.state, Vec::new()));
     assert_eq!(events, ["override_applied", "approval_requested"]);
     assert_ne!(world.approval(), approval);
