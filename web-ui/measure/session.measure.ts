@@ -10,6 +10,7 @@ import { longSession } from "../tests/long-session.ts";
 import { test } from "../tests/stage.ts";
 
 const EVENTS = Number(process.env["EVENTS"] ?? 100_000);
+const LOADS = 5;
 const SCRUBS = 20;
 const SCROLL_STEPS = 120;
 
@@ -32,9 +33,13 @@ test("the session page within its budget", async ({ page, stage, browser }) => {
   const lines: Line[] = [];
   const url = `${stage.url}/s/${id}`;
   await watchPaint(page);
-  const cold = await firstPaint(page, url, "first look of the server, paint");
-  lines.push({ ...cold, goal: Number.POSITIVE_INFINITY });
-  lines.push({ ...(await firstPaint(page, url, "first paint")), goal: 300 });
+  // A server that has not read anything of the session, and a browser that has not seen the page.
+  await stage.killServer();
+  await stage.startServer();
+  lines.push(...told(await firstPaint(page, url), "first look: "));
+  const loads: Painted[] = [];
+  for (let at = 0; at < LOADS; at += 1) loads.push(await firstPaint(page, url));
+  lines.push(...told(middle(loads), `middle of ${LOADS} loads: `));
   lines.push(...(await scrubs(page)));
   const tracing = await page.context().newCDPSession(page);
   for (const [name, where] of [
@@ -54,32 +59,66 @@ function said({ name, value, unit, goal }: Line): string {
     goal === Number.POSITIVE_INFINITY
       ? ""
       : `  ${value <= goal ? "ok" : "MISSED"}, at most ${goal}`;
-  return `${name.padEnd(54)} ${value.toFixed(0).padStart(7)} ${unit}${beside}`;
+  return `${name.padEnd(58)} ${value.toFixed(0).padStart(7)} ${unit}${beside}`;
 }
 
-type Measured = Omit<Line, "goal">;
+/** Milliseconds since the address was opened. */
+interface Painted {
+  /** The frame that shows the newest messages, the header and why it waits. */
+  readonly messages: number;
+  /** The frame that shows the newest rows of the tree. */
+  readonly tree: number;
+}
 
-/** Notes when the newest message and the tree were painted. */
+/** A skeleton is no paint: what counts is what the person came for. */
+function told({ messages, tree }: Painted, when: string): Line[] {
+  // A first look at the tree reads the whole history; nobody waits for it to read the conversation.
+  const treeGoal = when.startsWith("first look") ? Number.POSITIVE_INFINITY : 300;
+  return [
+    { name: `${when}newest messages painted`, value: messages, unit: "ms", goal: 300 },
+    { name: `${when}newest rows of the tree painted`, value: tree, unit: "ms", goal: treeGoal },
+  ];
+}
+
+function middle(all: readonly Painted[]): Painted {
+  const of = (which: keyof Painted) =>
+    all.map((it) => it[which]).sort((a, b) => a - b)[Math.floor(all.length / 2)] ?? 0;
+  return { messages: of("messages"), tree: of("tree") };
+}
+
+/** Notes when the newest message and the newest row of the tree were painted. */
 async function watchPaint(page: Page): Promise<void> {
   await page.addInitScript(() => {
+    const painted: Record<string, number> = {};
+    Reflect.set(window, "painted", painted);
+    const wanted = {
+      messages: ".message:not(.is-unread)",
+      tree: ".tree-row:not(.is-unread)",
+    };
     const look = () => {
-      const isThere =
-        document.querySelector(".message:not(.is-unread)") !== null &&
-        document.querySelector(".tree-row:not(.is-unread)") !== null;
-      if (isThere) requestAnimationFrame(() => Reflect.set(window, "painted", performance.now()));
-      else requestAnimationFrame(look);
+      for (const [name, selector] of Object.entries(wanted)) {
+        if (painted[name] !== undefined || document.querySelector(selector) === null) continue;
+        painted[name] = Number.POSITIVE_INFINITY;
+        // It is in the page now; by the next frame this one was painted.
+        requestAnimationFrame(() => {
+          painted[name] = performance.now();
+        });
+      }
+      if (Object.keys(painted).length < Object.keys(wanted).length) requestAnimationFrame(look);
     };
     requestAnimationFrame(look);
   });
 }
 
-async function firstPaint(page: Page, url: string, name: string): Promise<Measured> {
+async function firstPaint(page: Page, url: string): Promise<Painted> {
   await page.goto("about:blank");
   await page.goto(url);
-  await page.waitForFunction(() => Reflect.get(window, "painted") !== undefined);
-  const value = await page.evaluate(() => Reflect.get(window, "painted") as number);
   await page.locator(".scrubber-live.is-over").waitFor();
-  return { name: `${name} of the session page`, value, unit: "ms" };
+  await page.waitForFunction(() => {
+    const painted = Reflect.get(window, "painted") as Partial<Painted> | undefined;
+    return Number.isFinite(painted?.messages) && Number.isFinite(painted?.tree);
+  });
+  return page.evaluate(() => Reflect.get(window, "painted") as Painted);
 }
 
 /** From the press on the strip until the conversation of that moment is there. */

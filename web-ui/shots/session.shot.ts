@@ -41,7 +41,7 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
   await page.keyboard.press("Escape");
   await open(page, at);
   await page.getByRole("button", { name: "Replay" }).click();
-  await expect(page.getByRole("dialog").getByRole("status")).toBeVisible();
+  await expect(page.getByRole("dialog").getByText("The same:")).toBeVisible();
   await shoot(page, "replay");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "assistant" }).first().click();
@@ -52,17 +52,14 @@ test("waiting, past, forked, compared, dark, narrow", async ({ page, stage }) =>
   await shoot(page, "prompt");
   await page.getByRole("tab", { name: "Events" }).click();
   await shoot(page, "events");
-  const other = JSON.parse(
-    (await stage.cli("fork", edited, "--at", "3", "--reply", "1=I do nothing.", "--json")).split(
-      "\n",
-    )[0] ?? "",
-  ) as { session_id: string };
-  await open(page, `${stage.url}/s/${other.session_id}`);
+  const said = await stage.cli("fork", edited, "--at", "2", "--reply", "1=I do nothing.", "--json");
+  const other = said.match(/[0-9A-Z]{26}/g)?.find((it) => it !== edited) ?? "none";
+  await open(page, `${stage.url}/s/${other}`);
   await page.getByRole("treegrid").focus();
   await page.keyboard.press("Home");
   await settled(page);
   await shoot(page, "lineage");
-  await open(page, `${stage.url}/compare/${edited}/${other.session_id}`);
+  await open(page, `${stage.url}/compare/${edited}/${other}`);
   await shoot(page, "compare");
   for (const [name, width, height] of [
     ["wide", 1920, 1080],
@@ -97,6 +94,11 @@ when = "Break"
 fault = { kind = "status", status = 400, message = "this model takes no tools", times = "always" }
 
 [[step]]
+when = "Again"
+content = "Now it works."
+fault = { kind = "status", status = 503, message = "too much to do", times = 1 }
+
+[[step]]
 when = "Slow"
 content = ${JSON.stringify("The month and the day are swapped in every service. ".repeat(60))}
 `);
@@ -104,6 +106,15 @@ content = ${JSON.stringify("The month and the day are swapped in every service. 
   const long = await longSession(stage, 100_000);
   await open(page, `${stage.url}/s/${long.id}`);
   await shoot(page, "long");
+  await page.keyboard.press("/");
+  await page.keyboard.type("not on a friday");
+  await page.keyboard.press("Enter");
+  await expect(page.locator(".find-count")).toHaveText(/^1 of \d+$/);
+  await settled(page);
+  await shoot(page, "find");
+  await page.keyboard.type(" at all");
+  await expect(page.locator(".find-count")).toHaveText("nowhere in this session");
+  await shoot(page, "find-nothing");
   await open(page, `${stage.url}/s/${long.id}@40000`);
   await shoot(page, "long-past");
   const hostile = await stage.submit(agent, `Hostile: ${HOSTILE}`, "--wait=end");
@@ -113,6 +124,13 @@ content = ${JSON.stringify("The month and the day are swapped in every service. 
   const failed = broken === "" ? await lastId(stage) : broken;
   await open(page, `${stage.url}/s/${failed}`);
   await shoot(page, "failed");
+  const again = await stage.submit(agent, "Again, until it works", "--wait=end");
+  await open(page, `${stage.url}/s/${again}`);
+  await shoot(page, "retried");
+  await page.locator('[id="span-model:1"]').click();
+  await page.keyboard.press("l");
+  await expect(page.locator(".tree-row").filter({ hasText: "attempt" })).toHaveCount(2);
+  await shoot(page, "retried-unfolded");
   const slow = await stage.submit(agent, "Slow, please");
   await open(page, `${stage.url}/s/${slow}`);
   await expect(page.locator(".is-growing")).toContainText("swapped in every service");

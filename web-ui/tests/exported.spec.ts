@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, type Page } from "@playwright/test";
 import { type Stage, stepwell, test } from "./stage.ts";
@@ -67,7 +67,10 @@ test("a file that is damaged is refused with the place", async ({ page, stage })
   await page.goto(stage.url);
   await drop(page, file);
   const dialog = page.getByRole("dialog", { name: "The file was not opened" });
-  await expect(dialog.getByRole("alert")).not.toBeEmpty();
+  await expect(dialog).toContainText(basename(file));
+  // The place, what is wrong and what to do, and nothing of an import that nobody wanted.
+  await expect(dialog.getByRole("alert")).toHaveText(/line \d+.*export the session again\.$/);
+  await expect(dialog).not.toContainText("imported");
   await page.keyboard.press("Escape");
   await expect(page.getByRole("heading", { name: "Sessions" })).toBeVisible();
 });

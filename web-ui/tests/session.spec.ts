@@ -173,6 +173,35 @@ content = ${JSON.stringify(HOSTILE)}
   expect(await page.evaluate(() => Reflect.get(window, "harmed"))).toBeUndefined();
 });
 
+test("attempts are folded below what was tried again, and unfold", async ({ page, stage }) => {
+  await stage.start(`
+[[step]]
+content = "Hello."
+fault = { kind = "status", status = 503, message = "too much to do", times = 1 }
+`);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Greet me.", "--wait");
+  await page.goto(`${stage.url}/s/${id}`);
+  const model = rows(page).and(page.locator('[id="span-model:1"]'));
+  await expect(model).toHaveAttribute("aria-expanded", "false");
+  await expect(rows(page).filter({ hasText: "attempt" })).toHaveCount(0);
+  await model.click();
+  await page.keyboard.press("l");
+  await expect(model).toHaveAttribute("aria-expanded", "true");
+  await expect(rows(page).filter({ hasText: "attempt" })).toHaveCount(2);
+  await page.keyboard.press("h");
+  await expect(rows(page).filter({ hasText: "attempt" })).toHaveCount(0);
+});
+
+test("what a session cost is told where the model has a price", async ({ page, stage }) => {
+  const prices = stage.file("prices.toml", "[prices.mock]\nprompt = 1000.0\ncompletion = 2000.0\n");
+  await stage.start(HELLO, ["--config", prices]);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Greet me.", "--wait");
+  const usage = await stage.cli("usage", id);
+  const cost = /^cost\s+(\S+)$/m.exec(usage)?.[1] ?? "none";
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(page.locator(".session-facts")).toContainText(`cost${cost}`);
+});
+
 test("the page does not grow with the session", async ({ page, stage }) => {
   test.setTimeout(120_000);
   await stage.start(HELLO);
@@ -189,6 +218,8 @@ test("the page does not grow with the session", async ({ page, stage }) => {
     });
     await page.goto(`${stage.url}/s/${it.id}`);
     await expect(said(page).last()).toContainText("All services use it now.");
+    // The strip is read after what is looked at first.
+    await expect(page.locator(".scrubber-live")).toHaveText("the end");
     for (const part of [0.2, 0.5, 0.8]) {
       const box = await slider(page).boundingBox();
       if (box === null) throw new Error("no slider");

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::time::{ClockId, clock_gettime};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_core::{Effect, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::model::Affinity;
@@ -132,6 +133,7 @@ fn request(address: SocketAddr) -> ModelRequest {
         session_id: SessionId::from_random([7; 16]),
         step: 1,
         attempt: 1,
+        tokens: Tokens::default(),
         model: agent.model,
         measured: None,
         affinity: Affinity::default(),

@@ -208,6 +208,7 @@ fn event(seq: u64) -> Event {
             endpoint: "http://127.0.0.1:1/v1".into(),
             first_token_ms: 1,
             duration_ms: 2,
+            tokens: None,
         }
         .into(),
         2 => ToolScheduled { call_id, attempt: 1, approval_id: None }.into(),

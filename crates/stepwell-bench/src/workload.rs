@@ -107,6 +107,7 @@ impl ModelPort for StubModel {
             endpoint: "stub".to_string(),
             first_token_ms: 0,
             duration_ms: 0,
+            tokens: None,
         })
     }
 }

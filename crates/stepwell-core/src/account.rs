@@ -160,6 +160,7 @@ mod tests {
             endpoint: String::new(),
             first_token_ms: 100,
             duration_ms: 400,
+            tokens: None,
         }
     }
 

@@ -76,6 +76,33 @@ pub struct ModelSpec {
     /// Models that are asked when this one fails again and again, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<FallbackModel>,
+    /// In which form the model's own replies are sent back to it.
+    #[serde(default, skip_serializing_if = "History::is_default")]
+    pub history: History,
+    /// The server is asked for token ids, to find out where a prefix broke.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub token_ids: bool,
+}
+
+/// In which form the model's own replies are sent back to it. Its server renders a request's messages
+/// to tokens; only what comes out as the model generated it is found in the prefix cache.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// As text and calls, which the server's template renders anew.
+    #[default]
+    Calls,
+    /// As the text that the model generated, calls and all, where the server tells it.
+    Text,
+    /// As the very tokens, through vLLM's endpoints for tokens.
+    Tokens,
+}
+
+impl History {
+    /// Whether it is as it was before there was a choice.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A model in place of another one. Parameters and timeouts are those of the other.
@@ -105,7 +132,14 @@ impl ModelSpec {
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
             fallbacks: Vec::new(),
+            history: History::default(),
+            token_ids: false,
         }
+    }
+
+    /// Whether the server is asked for token ids.
+    pub fn asks_token_ids(&self) -> bool {
+        self.token_ids || !self.history.is_default()
     }
 
     /// The model that is asked in the given attempt of a step in place of this one; `None` for this
@@ -130,6 +164,8 @@ impl ModelSpec {
             model.base_url = base_url;
             model.replicas = replicas;
             model.api_key_env = api_key_env;
+            // Another server: it is asked in the way that all understand.
+            model.history = History::default();
         }
         model
     }

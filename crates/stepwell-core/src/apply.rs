@@ -212,7 +212,12 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
             return Err(format!("the call id {} is not of this reply", call.call_id));
         }
     }
-    state.prompt.push_assistant(content, &it.tool_calls);
+    match it.tokens.as_ref().and_then(|tokens| tokens.text.as_ref()) {
+        Some(generated) => state.prompt.push_assistant(whole(generated)?, &[]),
+        None => state.prompt.push_assistant(content, &it.tool_calls),
+    }
+    let model = state.agent().map(|agent| agent.model.at(it.attempt).name).unwrap_or_default();
+    state.tokens = state.tokens.after(it, &model, state.prompt.messages());
     state.usage.add(&it.usage);
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);

@@ -114,6 +114,13 @@ fn for_each_text_of_reply(reply: &mut ModelReplied, visit: &mut dyn FnMut(&mut T
             visit(&mut repaired.raw);
         }
     }
+    if let Some(tokens) = &mut reply.tokens {
+        visit(&mut tokens.prompt);
+        visit(&mut tokens.generated);
+        if let Some(text) = &mut tokens.text {
+            visit(text);
+        }
+    }
 }
 
 /// A payload that lies beside its event.

@@ -36,6 +36,7 @@ pub mod state;
 pub mod summary;
 pub mod survey;
 pub mod text;
+pub mod tokens;
 
 pub use agent::{Agent, Effect, ToolKind, ToolSpec};
 pub use apply::{IllegalHistory, apply, fold};

@@ -228,6 +228,17 @@ impl Prompt {
         messages.map(|text| text.strip_prefix(',').unwrap_or(text))
     }
 
+    /// The request with its first `messages` messages alone, and `members` behind them, each with a
+    /// comma in front. O(bytes).
+    pub fn beginning(&self, messages: u32, members: &str) -> String {
+        let count = (messages as usize).saturating_add(1).min(self.segments);
+        let mut body: String = self.body_segments().take(count).collect();
+        body.push(']');
+        body.push_str(members);
+        body.push('}');
+        body
+    }
+
     /// Every segment but the closing one: the head, then a message each.
     fn open_segments(&self) -> Vec<&str> {
         self.body_segments().take(self.segments).collect()
@@ -327,6 +338,9 @@ fn head(agent: &Agent, model: &str) -> String {
     let mut text = String::from("{\"model\":");
     write_string(model, &mut text);
     text.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
+    if agent.model.asks_token_ids() {
+        text.push_str(",\"return_token_ids\":true");
+    }
     let parameters = agent.model.parameters.as_str().trim();
     let members = parameters.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
     if let Some(members) = members.map(str::trim).filter(|it| !it.is_empty()) {

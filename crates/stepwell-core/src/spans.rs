@@ -18,6 +18,7 @@ mod build;
 mod forest;
 mod fork;
 mod index;
+mod recent;
 pub mod records;
 mod sequence;
 mod sum;

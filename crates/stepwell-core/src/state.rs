@@ -18,6 +18,7 @@ use crate::json::JsonText;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::text::Text;
+use crate::tokens::Tokens;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
 pub const STATE_VERSION: u32 = 5;
@@ -84,6 +85,9 @@ pub struct SessionState {
     /// The last prompt that a server counted.
     #[serde(default)]
     pub measured: Option<Measured>,
+    /// The last request and the reply to it as tokens, where the server tells them.
+    #[serde(default)]
+    pub tokens: Tokens,
     /// Digests of the last actions, for the check of repetition.
     pub recent_actions: VecDeque<String>,
     /// The tool whose call was repeated too often.
@@ -414,11 +418,11 @@ impl SessionState {
         }
     }
 
-    /// The same without the texts of the prompt, to be looked at: O(open calls), however long the
+    /// The same without the texts and tokens of the prompt, to be looked at: O(open calls), however long the
     /// session is.
     #[must_use]
     pub fn outline(&self) -> Self {
-        Self { prompt: self.prompt.outline(), ..self.clone() }
+        Self { prompt: self.prompt.outline(), tokens: Tokens::default(), ..self.clone() }
     }
 
     /// Whether the session ended.

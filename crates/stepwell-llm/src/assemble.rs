@@ -14,6 +14,7 @@ use stepwell_ports::ModelChunk;
 use stepwell_ports::model::WireToolCall;
 
 use crate::sse::{SseError, SseEvent};
+use crate::token_ids::TokenIds;
 use crate::wire::{CallPiece, Chunk, FunctionPiece, Message, WireError, WireText, WireUsage};
 
 /// Tool calls of one answer, at most. Models ask for a handful; the bound keeps a server that
@@ -46,6 +47,8 @@ pub struct Answer {
     pub finish_reason: FinishReason,
     /// Tokens; zeros when the server did not say.
     pub usage: Usage,
+    /// Prompt and reply as tokens, as far as the server told them.
+    pub token_ids: TokenIds,
 }
 
 /// Whether an event brought the answer forward.
@@ -133,6 +136,7 @@ pub struct Assembler {
     finish_reason: Option<FinishReason>,
     given_up: Option<String>,
     usage: Usage,
+    token_ids: TokenIds,
     has_choice: bool,
     is_done: bool,
     bytes: usize,
@@ -169,12 +173,16 @@ impl Assembler {
         }
         let chunk = read_chunk(data)?;
         self.take_usage(chunk.usage);
+        self.token_ids.take_prompt(chunk.prompt_token_ids);
         let mut progress = Progress::Nothing;
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) != 0 {
                 continue;
             }
             self.has_choice = true;
+            if self.token_ids.take_generated(choice.token_ids, choice.stop_reason) {
+                progress = Progress::Token;
+            }
             if let Some(delta) = choice.delta.or(choice.message) {
                 progress = self.take_message(delta, false, on_piece)?.or(progress);
             }
@@ -194,11 +202,13 @@ impl Assembler {
         let mut assembler = Self::new();
         let chunk = read_chunk(json)?;
         assembler.take_usage(chunk.usage);
+        assembler.token_ids.take_prompt(chunk.prompt_token_ids);
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) != 0 {
                 continue;
             }
             assembler.has_choice = true;
+            assembler.token_ids.take_generated(choice.token_ids, choice.stop_reason);
             if let Some(message) = choice.message.or(choice.delta) {
                 assembler.take_message(message, true, on_piece)?;
             }
@@ -248,6 +258,7 @@ impl Assembler {
             tool_calls: in_order(self.calls),
             finish_reason,
             usage: self.usage,
+            token_ids: self.token_ids,
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response};
+use stepwell_core::agent::History;
 use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink};
 use tokio::time::{Duration, Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -16,13 +17,16 @@ use crate::assemble::{ANSWER_BYTES_MAX, Answer, Assembler, Problem, Progress};
 use crate::body::body;
 use crate::budget::Budgets;
 use crate::connect::Clients;
+use crate::continuation;
 use crate::deadlines::{Deadlines, Limit};
 use crate::endpoints::Endpoints;
 use crate::exchange::Server;
 use crate::failure::Refusal;
+use crate::prefix;
 use crate::retry_after::{retry_after_ms, retry_after_ms_exact};
 use crate::sse::SseDecoder;
 use crate::target::Target;
+use crate::token_ids::TokenIds;
 
 /// Bytes of a stream, at most: envelopes, comments and all. One token costs about 250 bytes on the
 /// wire, with log probabilities ten times that; the answer in it has its own, smaller bound.
@@ -87,9 +91,19 @@ impl OpenAiClient {
         let deadlines = Deadlines::new(limits, Instant::now());
         let connect_ms = limits.connect_ms;
         let server = Server { client: self.client(target, connect_ms)?, target, connect_ms };
-        let sent = (body(request.prompt.clone()), request.prompt.body_bytes());
-        let response = server.post(target.url.clone(), sent, deadlines.next()).await?;
-        Reading::new(response, target, deadlines).run(sink).await
+        let (mut answer, ids) = match request.model.history {
+            History::Tokens => continuation::ask(&server, &request, deadlines, sink).await?,
+            History::Calls | History::Text => {
+                let sent = (body(request.prompt.clone()), request.prompt.body_bytes());
+                let response = server.post(target.url.clone(), sent, deadlines.next()).await?;
+                Reading::new(response, target, deadlines).run(sink).await?
+            }
+        };
+        if request.model.asks_token_ids() {
+            let recorded = prefix::recorded(&server, &request, &answer, &ids).await;
+            answer.tokens = recorded.map(Box::new);
+        }
+        Ok(answer)
     }
 
     pub(crate) fn client(&self, target: &Target, connect_ms: u64) -> Result<Client, ModelFailure> {
@@ -137,7 +151,7 @@ impl ModelPort for OpenAiClient {
 }
 
 /// A success whose body is being read.
-struct Reading<'a> {
+pub(crate) struct Reading<'a> {
     response: Response,
     target: &'a Target,
     deadlines: Deadlines,
@@ -147,13 +161,17 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
+    pub(crate) fn new(response: Response, target: &'a Target, deadlines: Deadlines) -> Self {
         let status = response.status().as_u16();
         let alarm = Alarm::new(deadlines.next().0);
         Self { response, target, deadlines, alarm, status, bytes: 0 }
     }
 
-    async fn run(mut self, sink: &dyn ModelSink) -> Result<ModelAnswer, ModelFailure> {
+    /// Reads it to its end: the answer, and its token ids as far as there are any.
+    pub(crate) async fn run(
+        mut self,
+        sink: &dyn ModelSink,
+    ) -> Result<(ModelAnswer, TokenIds), ModelFailure> {
         let mut on_piece = |chunk: ModelChunk| sink.chunk(chunk);
         let answer = loop {
             let Some(block) = self.next_block(false).await? else {
@@ -169,7 +187,7 @@ impl<'a> Reading<'a> {
             }
         };
         let now = Instant::now();
-        Ok(ModelAnswer {
+        let whole = ModelAnswer {
             content: answer.content,
             reasoning: answer.reasoning,
             tool_calls: answer.tool_calls,
@@ -178,7 +196,9 @@ impl<'a> Reading<'a> {
             endpoint: self.target.endpoint.clone(),
             first_token_ms: self.deadlines.first_token_ms(now),
             duration_ms: self.deadlines.elapsed_ms(now),
-        })
+            tokens: None,
+        };
+        Ok((whole, answer.token_ids))
     }
 
     async fn read_stream(

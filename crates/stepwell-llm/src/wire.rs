@@ -22,6 +22,9 @@ pub(crate) struct Chunk<'a> {
     /// `"error"` where a server sends the error itself in place of a chunk.
     #[serde(borrow, default)]
     pub(crate) object: Option<&'a RawValue>,
+    /// The prompt as tokens, in a whole answer or in the first chunk.
+    #[serde(borrow, default)]
+    pub(crate) prompt_token_ids: Option<&'a RawValue>,
 }
 
 /// One of several answers to one request.
@@ -37,6 +40,12 @@ pub(crate) struct Choice<'a> {
     pub(crate) message: Option<Message<'a>>,
     #[serde(default)]
     pub(crate) finish_reason: Option<WireText>,
+    /// The tokens of this chunk, or of the whole reply.
+    #[serde(borrow, default)]
+    pub(crate) token_ids: Option<&'a RawValue>,
+    /// A text that the server was told to stop at, or the number of a token.
+    #[serde(borrow, default)]
+    pub(crate) stop_reason: Option<&'a RawValue>,
 }
 
 /// A message or a piece of one.

@@ -23,6 +23,19 @@ pub struct ImportPage {
     pub events: Vec<StoredEvent>,
     /// Payloads that they need: address (BLAKE3 hex) and bytes.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// Outlines after some of them, for the cache: a store may leave them out.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// The outline of a session's state after an event, as [`crate::Store::put_checkpoint`] takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The event.
+    pub seq: Seq,
+    /// Version of the form.
+    pub version: u32,
+    /// The outline.
+    pub state: Vec<u8>,
 }
 
 /// What makes a session visible that was brought in whole.

@@ -6,8 +6,11 @@ use async_trait::async_trait;
 use stepwell_core::SessionId;
 use stepwell_core::account::Measured;
 use stepwell_core::agent::ModelSpec;
-use stepwell_core::event::{ContextSize, FinishReason, ModelErrorKind, TimeLimit, Usage};
+use stepwell_core::event::{
+    ContextSize, FinishReason, ModelErrorKind, ReplyTokens, TimeLimit, Usage,
+};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use tokio_util::sync::CancellationToken;
 
 /// One request to the model.
@@ -25,6 +28,8 @@ pub struct ModelRequest {
     pub affinity: Affinity,
     /// The session's last prompt that this model counted, which this one begins with.
     pub measured: Option<Measured>,
+    /// The last request and the reply to it as this model's tokens, where they are known.
+    pub tokens: Tokens,
     /// The exact request body, in segments ([`Prompt::body_segments`]).
     pub prompt: Prompt,
 }
@@ -72,6 +77,8 @@ pub struct ModelAnswer {
     pub first_token_ms: u64,
     /// The whole call, in milliseconds.
     pub duration_ms: u64,
+    /// Request and reply as tokens, where they were asked for and the server told them.
+    pub tokens: Option<Box<ReplyTokens>>,
 }
 
 /// A tool call as the server sent it.

@@ -147,6 +147,7 @@ impl Effects {
                     step: *step,
                     attempt: *attempt,
                     measured: state.measured.clone().filter(|it| it.model == model.name),
+                    tokens: state.tokens.of_model(&model.name),
                     model,
                     affinity: Affinity {
                         key: state.prefix_key.clone(),

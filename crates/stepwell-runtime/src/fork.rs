@@ -381,6 +381,7 @@ fn reply_of(
         endpoint: "override".to_string(),
         first_token_ms: 0,
         duration_ms: 0,
+        tokens: None,
     }
 }
 

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
 use stepwell_core::event::IMPORTER;
+use stepwell_core::state::STATE_VERSION;
 use stepwell_core::summary::{ApprovalRow, approval_rows, session_row};
 use stepwell_core::{
-    Actor, ApprovalId, Event, IllegalHistory, Input, Reject, SessionId, SessionState, TimestampMs,
-    apply, decide,
+    Actor, ApprovalId, Event, IllegalHistory, Input, Reject, Seq, SessionId, SessionState,
+    TimestampMs, apply, decide,
 };
-use stepwell_ports::{Imported, StoredEvent};
+use stepwell_ports::{Checkpoint, Imported, StoredEvent};
+
+use crate::load::CHECKPOINT_EVENTS;
 
 /// What the sentence of a session begins with that is only looked at.
 pub const WHEN_EXPORTED: &str = "when it was exported: ";
@@ -64,6 +67,15 @@ impl ImportFold {
         }
         self.note_approvals(&before);
         Ok(())
+    }
+
+    /// The outline of the state, where one is kept: it spares the first look at the session most of
+    /// its history.
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let seq = self.state.head;
+        let is_due = seq > Seq(0) && seq.0.is_multiple_of(CHECKPOINT_EVENTS);
+        let state = serde_json::to_vec(&is_due.then(|| self.state.outline())?).ok()?;
+        Some(Checkpoint { seq, version: STATE_VERSION, state })
     }
 
     /// Holds the session unless it is over or held already, so that it does not run by itself where

@@ -117,6 +117,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         endpoint: answer.endpoint,
         first_token_ms: answer.first_token_ms,
         duration_ms: answer.duration_ms,
+        tokens: answer.tokens,
     }
 }
 

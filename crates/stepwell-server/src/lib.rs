@@ -16,6 +16,7 @@ mod http;
 mod import;
 mod ownership;
 mod payload;
+mod search;
 mod server;
 mod span_cache;
 mod status;

@@ -37,7 +37,7 @@ const VIEW_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const TOKEN_CHARS: usize = 32;
 
 /// What the names of calls that only read begin with.
-const READS: [&str; 5] = ["Get", "List", "Watch", "Compare", "Replay"];
+const READS: [&str; 6] = ["Get", "List", "Watch", "Find", "Compare", "Replay"];
 
 /// The files that are open, in the order in which they were opened.
 #[derive(Default)]

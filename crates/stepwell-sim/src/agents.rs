@@ -1,7 +1,7 @@
 //! Agents of the world: few tools, one for each thing that a tool may do to the world.
 
 use stepwell_core::agent::{
-    ApprovalRule, Limits, ModelSpec, ModelTimeouts, RetryPolicy, Verdict as Rule,
+    ApprovalRule, History, Limits, ModelSpec, ModelTimeouts, RetryPolicy, Verdict as Rule,
 };
 use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
@@ -57,6 +57,8 @@ pub fn agent() -> Agent {
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts { total_ms: 60_000, ..ModelTimeouts::default() },
+            history: History::default(),
+            token_ids: false,
         },
         tools: vec![
             tool(LOOK, Effect::Read),

@@ -68,6 +68,8 @@ pub struct AskRecord {
     pub digest: String,
     /// The whole body.
     pub body: String,
+    /// The tokens that the engine knows of the request before and its reply.
+    pub tokens: Vec<u32>,
     /// Head of the session when the engine asked.
     pub head: Seq,
     /// The asking node was the session's owner then.
@@ -142,6 +144,7 @@ impl SimModel {
             asked,
             digest: request.prompt.digest(),
             body: request.prompt.body(),
+            tokens: request.tokens.ids().to_vec(),
             head: info.as_ref().map_or(Seq(0), |it| it.row.head_seq),
             by_owner: info.is_some_and(|it| it.owner == node),
         });
@@ -267,6 +270,7 @@ fn answer(text: &str, tool_calls: Vec<WireToolCall>) -> Say {
         endpoint: ENDPOINT.to_string(),
         first_token_ms: 1,
         duration_ms: 2,
+        tokens: None,
     };
     Say { after_ms: 10, act: Act::Answer(answer) }
 }

@@ -12,9 +12,9 @@ use stepwell_ports::memory::{
 use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 use stepwell_ports::store::{Created, Keyed};
 use stepwell_ports::{
-    AgentRecord, Append, AppendError, ApprovalFilter, Claim, EventPage, Import, ImportPage,
-    Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store, StoreError,
-    ToolRecord,
+    AgentRecord, Append, AppendError, ApprovalFilter, Checkpoint, Claim, EventPage, Import,
+    ImportPage, Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store,
+    StoreError, ToolRecord,
 };
 
 use crate::blob::{compress, decompress, off_thread, pack_all, pack_blobs};
@@ -24,7 +24,9 @@ use crate::names::Names;
 use crate::open;
 use crate::options::{OpenError, SqliteOptions};
 use crate::read::{self, Readers, Target};
-use crate::write::{self, ClaimDue, PackedPage, Snapshot, SnapshotKey, Write, WriterHandle};
+use crate::write::{
+    self, ClaimDue, PackedCheckpoint, PackedPage, Snapshot, SnapshotKey, Write, WriterHandle,
+};
 
 /// The event store in one `SQLite` file. Its methods need a tokio runtime.
 ///
@@ -283,9 +285,10 @@ impl Store for SqliteStore {
         let writer = self.writer()?;
         let head = check_import_page(import.session_id, &page)?;
         let refs = import_refs(import.session_id, &page)?;
-        let ImportPage { after, events, blobs } = page;
+        let ImportPage { after, events, blobs, checkpoints } = page;
         let blobs = pack_blobs(import.session_id, blobs).await?;
-        let page = PackedPage { after, head, events, blobs, refs };
+        let checkpoints = pack_checkpoints(import.session_id, checkpoints).await?;
+        let page = PackedPage { after, head, events, blobs, refs, checkpoints };
         let about = About::session("import_events", import.session_id);
         writer.submit(about, move |conn| write::import_events(conn, import, &page)).await
     }
@@ -373,6 +376,18 @@ async fn packed(about: About, state: Vec<u8>) -> Result<(usize, Vec<u8>), StoreE
     let bytes = state.len();
     let data = off_thread(bytes, about, move || compress(&state)).await?;
     Ok((bytes, data.map_err(|error| about.failed(&error))?))
+}
+
+async fn pack_checkpoints(
+    session_id: SessionId,
+    checkpoints: Vec<Checkpoint>,
+) -> Result<Vec<PackedCheckpoint>, StoreError> {
+    let mut all = Vec::with_capacity(checkpoints.len());
+    for Checkpoint { seq, version, state } in checkpoints {
+        let (bytes, data) = packed(About::session("import_events", session_id), state).await?;
+        all.push(PackedCheckpoint { seq, version, bytes, data });
+    }
+    Ok(all)
 }
 
 /// A state of the cache. What cannot be read is computed again.

@@ -193,7 +193,7 @@ fn copies(stage: &Stage) -> Result<usize> {
 fn noise(seed: u64) -> String {
     let next = |it: &u64| Some(it.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     let numbers = std::iter::successors(Some(seed), next).take(60_000);
-    numbers.map(|it| format!("{it:016x} ")).collect()
+    numbers.fold(String::new(), |text, it| text + &format!("{it:016x} "))
 }
 
 /// A backup whose first piece came, of a store that is larger than what is on its way at most.
@@ -237,9 +237,9 @@ async fn a_backup_that_is_killed_half_way_leaves_nothing_and_the_next_one_is_who
     ensure!(copies(&stage)? == 0, "a copy is left in the data folder");
     save(&stage, "after-the-server.db").await?.expect(0)?;
     ensure!(stage.cli().json(&["ls", "--all"]).await?.len() == 12);
-    let parts = std::fs::read_dir(stage.root())?
-        .filter_map(|it| it.ok()?.file_name().into_string().ok())
-        .filter(|it| it.ends_with(".part"));
+    let parts = std::fs::read_dir(stage.root())?.filter(|it| {
+        it.as_ref().is_ok_and(|it| it.path().extension().is_some_and(|it| it == "part"))
+    });
     ensure!(parts.count() == 0, "a part is left beside the backup");
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 import type {
   CompareSessionsResponse,
+  FindEventsResponse,
   GetStateResponse,
   GetTimelineResponse,
 } from "#proto/history";
 import type { Span as WireSpan } from "#proto/sessions";
+import type { ModelAccount } from "../model/account.ts";
+import type { Finding } from "../model/session/found.ts";
 import { type Message, message } from "../model/session/messages.ts";
 import type { Span } from "../model/session/spans.ts";
 import type { StripPage } from "../model/session/strip.ts";
@@ -40,6 +43,8 @@ export interface State {
   readonly tail: readonly Message[];
   readonly promptBytes: number;
   readonly headSeq: number;
+  /** What it had cost until then. */
+  readonly models: readonly ModelAccount[];
 }
 
 export function state(it: GetStateResponse): State {
@@ -68,6 +73,14 @@ export function state(it: GetStateResponse): State {
     tail: messages(it),
     promptBytes: Number(it.promptBytes),
     headSeq: Number(it.headSeq),
+    models: (it.account?.models ?? []).map((one) => ({
+      model: one.model,
+      replies: one.replies,
+      promptTokens: Number(one.promptTokens),
+      cachedTokens: Number(one.cachedTokens),
+      completionTokens: Number(one.completionTokens),
+      costMicros: one.costMicros === undefined ? null : Number(one.costMicros),
+    })),
   };
 }
 
@@ -100,6 +113,7 @@ export function span(it: WireSpan): Span {
     size: it.subtreeSize,
     children: it.childCount,
     isLast: it.isLastChild,
+    isFolded: it.folded,
   };
 }
 
@@ -151,5 +165,22 @@ export function comparison(it: CompareSessionsResponse): Comparison {
       bSeq: Number(one.bSeq),
       isDivergence: one.isDivergence,
     })),
+  };
+}
+
+/** What was found before, and a part more. */
+export function finding(before: Finding, it: FindEventsResponse): Finding {
+  const more = it.found.map(({ seq, type, before, match, after }) => ({
+    seq: Number(seq),
+    type,
+    before,
+    match,
+    after,
+  }));
+  return {
+    found: more.length === 0 ? before.found : [...before.found, ...more],
+    seq: Number(it.seq),
+    head: Number(it.headSeq),
+    isDone: false,
   };
 }

@@ -7,6 +7,7 @@ import { type Live, SILENT, withChunk, withEvent as withoutSaid } from "../model
 import { EMPTY_STRIP, type Strip, withEvent, withPage } from "../model/session/strip.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decode from "./decode-history.ts";
+import { queryClient } from "./query-client.ts";
 
 /** Wait before the next try: twice as long each time. */
 const RETRY_FIRST_MS = 250;
@@ -30,7 +31,7 @@ export interface Feed {
   readonly view: () => FeedView;
 }
 
-/** A feed that runs while somebody is subscribed. */
+/** A feed that runs while somebody is subscribed and looks. */
 export function createFeed(sessionId: string): Feed {
   let view: FeedView = { strip: EMPTY_STRIP, live: SILENT, connection: "reading", error: null };
   const watchers = new Set<() => void>();
@@ -92,7 +93,10 @@ export function createFeed(sessionId: string): Feed {
         const { code } = ConnectError.from(error);
         if (code === Code.NotFound) return;
         // The history is shorter than it was: another store. All of it is read anew.
-        if (code === Code.InvalidArgument) set({ strip: EMPTY_STRIP });
+        if (code === Code.InvalidArgument) {
+          set({ strip: EMPTY_STRIP });
+          void queryClient.resetQueries({ predicate: (it) => it.queryKey.includes(sessionId) });
+        }
       }
       if (view.strip.length > before) wait = RETRY_FIRST_MS;
       await pause(wait, signal);
@@ -100,19 +104,34 @@ export function createFeed(sessionId: string): Feed {
     }
   };
 
+  const end = () => {
+    stop?.abort();
+    stop = null;
+  };
+  /** A browser has few connections to one address: a tab that nobody looks at gives its own back. */
+  const look = () => {
+    if (document.visibilityState === "hidden") {
+      end();
+    } else if (stop === null && view.connection !== "over") {
+      stop = new AbortController();
+      set({ connection: "reading", live: SILENT });
+      void run(stop.signal);
+    }
+  };
+
   return {
     view: () => view,
     subscribe: (changed) => {
       watchers.add(changed);
-      if (stop === null) {
-        stop = new AbortController();
-        void run(stop.signal);
+      if (watchers.size === 1) {
+        document.addEventListener("visibilitychange", look);
+        look();
       }
       return () => {
         watchers.delete(changed);
         if (watchers.size > 0) return;
-        stop?.abort();
-        stop = null;
+        document.removeEventListener("visibilitychange", look);
+        end();
       };
     },
   };

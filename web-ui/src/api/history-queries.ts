@@ -7,9 +7,10 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Message } from "../model/session/messages.ts";
 import type { Span } from "../model/session/spans.ts";
+import type { TreeView } from "../model/session/tree-view.ts";
 import type { SessionRow } from "../model/types.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decodeRow from "./decode.ts";
@@ -30,25 +31,57 @@ const PAST_KEPT_MS = 60_000;
 const REPLAY_TIMEOUT_MS = 120_000;
 
 /** The strip of a session, what is being said in it, and whether this page still hears it. */
-export function useFeed(sessionId: string): FeedView {
+export function useFeed(sessionId: string, isWanted: boolean): FeedView {
   const feed = useMemo(() => createFeed(sessionId), [sessionId]);
-  return useSyncExternalStore(feed.subscribe, feed.view);
+  return useSyncExternalStore(isWanted ? feed.subscribe : toNobody, feed.view);
 }
 
-/** The session right after an event, and the newest messages; `at` is the head for now. */
-export function useMomentState(sessionId: string, at: number, isNow: boolean, isWanted: boolean) {
-  return useQuery({
-    queryKey: ["state", sessionId, at],
+function toNobody(): () => void {
+  return () => undefined;
+}
+
+/**
+ * The session right after an event, and the newest messages. For now, `at` is `null`: nothing need be
+ * known of the session to ask for it, and it is asked for again when the head went on.
+ */
+export function useMomentState(
+  sessionId: string,
+  at: number | null,
+  head: number,
+  isWanted: boolean,
+) {
+  const query = useQuery({
+    queryKey: ["state", sessionId, at ?? "now"],
     queryFn: async ({ signal }) => {
       const window = { messagesFrom: BigInt(-MESSAGES_PAGE), messagesLimit: MESSAGES_PAGE };
-      const request = { sessionId, atSeq: BigInt(isNow ? 0 : at), ...window };
+      const request = { sessionId, atSeq: BigInt(at ?? 0), ...window };
       return decode.state(await historyClient.getState(request, within(signal)));
     },
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
-    gcTime: isNow ? NOW_KEPT_MS : PAST_KEPT_MS,
+    gcTime: PAST_KEPT_MS,
     enabled: isWanted,
   });
+  useFollowing(query, at === null ? head : 0);
+  return query;
+}
+
+interface Followed {
+  readonly data: { readonly headSeq: number } | undefined;
+  readonly isPlaceholderData: boolean;
+  readonly isFetching: boolean;
+  readonly refetch: () => unknown;
+}
+
+/** Asks again when the answer was given before the event `head`, once for each. */
+function useFollowing({ data, isPlaceholderData, isFetching, refetch }: Followed, head: number) {
+  const isBehind = data !== undefined && !isPlaceholderData && data.headSeq < head;
+  const asked = useRef(0);
+  useEffect(() => {
+    if (!isBehind || isFetching || asked.current === head) return;
+    asked.current = head;
+    void refetch();
+  }, [isBehind, isFetching, head, refetch]);
 }
 
 /**
@@ -104,37 +137,43 @@ function rangeOf(pages: readonly number[], size: number): [number, number] {
   return [(pages[0] ?? 0) * size, ((pages.at(-1) ?? -1) + 1) * size];
 }
 
-/** Which rows of the tree are left out. */
-export interface TreeView {
-  readonly collapsed: readonly string[];
-  readonly depthMax: number | null;
-}
-
 export interface SpanWindow {
   readonly rows: readonly Span[];
   readonly first: number;
   readonly total: number;
   /** Row of the span that was asked for. */
   readonly around: number;
+  /** Head of the session when they were read. */
+  readonly headSeq: number;
 }
 
 async function spanWindow(
   sessionId: string,
   view: TreeView,
-  from: { row: number } | { aroundSeq: number },
+  from: { row: number } | { aroundSeq: number | null },
   limit: number,
   signal: AbortSignal,
 ): Promise<SpanWindow> {
   const depth = view.depthMax === null ? {} : { depthMax: view.depthMax };
-  const place = "row" in from ? { fromRow: from.row } : { aroundSeq: BigInt(from.aroundSeq) };
-  const request = { sessionId, collapsed: [...view.collapsed], limit, ...depth, ...place };
+  const place = "row" in from ? { fromRow: from.row } : placeAround(from.aroundSeq);
+  const folds = {
+    collapsed: [...view.collapsed],
+    expanded: [...view.expanded],
+    foldRetried: true,
+  };
+  const request = { sessionId, limit, ...folds, ...depth, ...place };
   const it = await sessionsClient.listSpans(request, within(signal));
   return {
     rows: it.spans.map(decode.span),
     first: it.firstRow,
     total: it.totalRows,
     around: it.aroundRow,
+    headSeq: Number(it.headSeq),
   };
+}
+
+function placeAround(seq: number | null) {
+  return seq === null ? { aroundLast: true } : { aroundSeq: BigInt(seq) };
 }
 
 /** Pages of rows of the tree as it is now. `head` tells when they may have changed. */
@@ -163,29 +202,31 @@ export function useSpanPages(
       return { found, total, ...troubles(results) };
     },
   });
-  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()}`;
+  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()} ${view.expanded.join()}`;
   const rows = useKept(read.found, scope, ...rangeOf(pages, SPANS_PAGE));
   const [total, setTotal] = useState(read.total);
   if (read.total !== null && read.total !== total) setTotal(read.total);
   return { rows, total: read.total ?? total, error: read.error, retry: read.retry };
 }
 
-/** The rows around the span that an event is about. */
+/** The rows around the span that an event is about, `null` for the last one. */
 export function useSpansAround(
   sessionId: string,
   view: TreeView,
   seq: number | null,
   head: number,
+  isWanted = true,
 ) {
-  return useQuery({
-    queryKey: ["around", sessionId, view, seq, head],
-    queryFn: ({ signal }) =>
-      spanWindow(sessionId, view, { aroundSeq: seq ?? 0 }, SPANS_PAGE, signal),
-    enabled: seq !== null && head > 0,
+  const query = useQuery({
+    queryKey: ["around", sessionId, view, seq ?? "now"],
+    queryFn: ({ signal }) => spanWindow(sessionId, view, { aroundSeq: seq }, SPANS_PAGE, signal),
+    enabled: isWanted,
     gcTime: NOW_KEPT_MS,
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });
+  useFollowing(query, isWanted ? head : 0);
+  return query;
 }
 
 /** A span with the events that it is made of. */

@@ -14,6 +14,8 @@ export const BINDINGS = {
   palette: { keys: ["mod+k"], scope: "everywhere", says: "all commands" },
   help: { keys: ["?"], scope: "everywhere", says: "keys, and what they do" },
   find: { keys: ["/"], scope: "everywhere", says: "find" },
+  findNext: { keys: ["n"], scope: "session", says: "next event that was found" },
+  findPrevious: { keys: ["N"], scope: "session", says: "previous event that was found" },
   next: { keys: ["j", "ArrowDown"], scope: "list", says: "next" },
   previous: { keys: ["k", "ArrowUp"], scope: "list", says: "previous" },
   open: { keys: ["Enter"], scope: "list", says: "open" },

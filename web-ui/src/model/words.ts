@@ -85,3 +85,12 @@ export function shortId(id: string): string {
 export function person(actor: string): string {
   return actor.startsWith("person:") ? actor.slice("person:".length) : actor;
 }
+
+/** Millionths of a currency: two decimals, or as many as it needs. Whose currency it is nobody says. */
+export function money(micros: number): string {
+  const [whole, part] = [Math.floor(micros / 1_000_000), micros % 1_000_000];
+  const digits = String(part)
+    .padStart(6, "0")
+    .replace(/0{1,4}$/, "");
+  return `${whole.toLocaleString("en-US")}.${digits}`;
+}

@@ -8,7 +8,7 @@ type Drop =
   | { readonly type: "none" }
   | { readonly type: "over" }
   | { readonly type: "sending"; readonly name: string }
-  | { readonly type: "failed"; readonly words: string };
+  | { readonly type: "failed"; readonly name: string; readonly words: string };
 
 /** An exported file that is dropped anywhere is opened, read only. */
 export function DropFile() {
@@ -23,7 +23,8 @@ export function DropFile() {
         window.location.assign(await viewFile(file, sending.current.signal));
       } catch (error) {
         if (sending.current.signal.aborted) return;
-        setDrop({ type: "failed", words: error instanceof Error ? error.message : String(error) });
+        const words = error instanceof Error ? error.message : String(error);
+        setDrop({ type: "failed", name: file.name, words });
       }
     };
     const over = (event: DragEvent) => {
@@ -74,13 +75,22 @@ export function DropFile() {
       return (
         <Dialog title="The file was not opened" onClose={close}>
           <h2>The file was not opened</h2>
-          <p role="alert">{visible(drop.words)}</p>
+          <p>
+            <code>{visible(drop.name)}</code>
+          </p>
+          <p role="alert">{visible(sentence(drop.words))}</p>
           <p className="quiet">
-            Files that can be opened are written by <code>stepwell export</code>, see
-            docs/export-format.md.
+            Nothing of it was kept. What can be opened is a file that{" "}
+            <code>stepwell export ID -o FILE.stepwell</code> wrote, see docs/export-format.md.
           </p>
           <Button onClick={close}>Close</Button>
         </Dialog>
       );
   }
+}
+
+/** The server's words as a sentence of their own; the title has said the rest. */
+function sentence(words: string): string {
+  const why = words.replace(/^the file was not opened: /, "");
+  return `${why.charAt(0).toUpperCase()}${why.slice(1)}.`;
 }

@@ -36,6 +36,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/answer_problem",
             "/tool_calls/*/problem",
             "/endpoint",
+            "/tokens/text",
         ],
     ),
     (EventKind::ModelFailed, &["/message", "/endpoint"]),
@@ -151,6 +152,9 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
         visit(&format!("{at}/answer_problem"), Field::Plain(problem));
     }
     visit(&format!("{at}/endpoint"), Field::Plain(&mut it.endpoint));
+    if let Some(text) = it.tokens.as_mut().and_then(|tokens| tokens.text.as_mut()) {
+        visit(&format!("{at}/tokens/text"), Field::Text(text));
+    }
 }
 
 fn forked(it: &mut OverrideApplied, visit: &mut dyn FnMut(&str, Field<'_>)) {

@@ -8,6 +8,7 @@ mod fields;
 mod rules;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
+use stepwell_core::event::ModelReplied;
 use stepwell_core::{EventBody, JsonText, Text};
 use stepwell_ports::StoredEvent;
 
@@ -57,6 +58,7 @@ pub fn redact(
             pointers.push(pointer.to_owned());
         }
     });
+    pointers.extend(forget_tokens(&mut body));
     let mut kept = Vec::new();
     if redact_full_output(rules, &mut body, &blobs, &mut kept) {
         pointers.push(fields::FULL_OUTPUT.to_owned());
@@ -73,6 +75,25 @@ pub fn redact(
         blobs: kept,
         pointers,
     })
+}
+
+/// Takes out what token ids and a few tokens in words say: they are the texts once more, in pieces in
+/// which no rule finds anything. What came of the comparison stays.
+fn forget_tokens(body: &mut EventBody) -> Vec<String> {
+    let mut pointers = Vec::new();
+    if let EventBody::ModelReplied(ModelReplied { tokens: Some(tokens), .. }) = body {
+        for (name, ids) in [("prompt", &mut tokens.prompt), ("generated", &mut tokens.generated)] {
+            if ids.bytes() > 0 {
+                *ids = Text::default();
+                pointers.push(format!("/tokens/{name}"));
+            }
+        }
+        if let Some(broke) = &mut tokens.broke {
+            broke.expected_text.clear();
+            broke.found_text.clear();
+        }
+    }
+    pointers
 }
 
 /// What stands where a text was: its rule, length and hash.

@@ -1,8 +1,8 @@
 //! What goes, what stays, and which rules are refused.
 
 use stepwell_core::event::{
-    ApprovalDecided, ApprovalDecision, FinishReason, ModelReplied, ToolCall, ToolFinished,
-    ToolOutcome, Usage,
+    ApprovalDecided, ApprovalDecision, FinishReason, ModelReplied, PrefixBreak, ReplyTokens,
+    ToolCall, ToolFinished, ToolOutcome, Usage,
 };
 use stepwell_core::{ApprovalId, CallId, Seq, TimestampMs};
 
@@ -94,29 +94,36 @@ fn no_rule_searches_the_marker_of_another_and_a_false_marker_hides_nothing() {
     assert!(!done.event.body.contains("sk-abc"), "{}", done.event.body);
 }
 
-#[test]
-fn arguments_stay_json_and_keep_what_is_structure() {
-    let key = "sk-abcdefghijklmnopqrstuvwx";
-    let body = EventBody::ModelReplied(ModelReplied {
+fn replied() -> EventBody {
+    EventBody::ModelReplied(ModelReplied {
         step: 1,
         attempt: 1,
         content: "".into(),
         reasoning: "".into(),
-        tool_calls: vec![ToolCall {
-            call_id: CALL,
-            wire_id: "call_1".into(),
-            name: "shell".into(),
-            arguments: format!(r#"{{"command": "curl -H {key}", "n": [1, "{key}"]}}"#).into(),
-            repaired: None,
-            problem: None,
-        }],
+        tool_calls: Vec::new(),
         answer_problem: None,
         finish_reason: FinishReason::ToolCalls,
         usage: Usage::default(),
         endpoint: "http://m/v1".into(),
         first_token_ms: 1,
         duration_ms: 2,
-    });
+        tokens: None,
+    })
+}
+
+#[test]
+fn arguments_stay_json_and_keep_what_is_structure() {
+    let key = "sk-abcdefghijklmnopqrstuvwx";
+    let EventBody::ModelReplied(reply) = replied() else { panic!("another event") };
+    let call = ToolCall {
+        call_id: CALL,
+        wire_id: "call_1".into(),
+        name: "shell".into(),
+        arguments: format!(r#"{{"command": "curl -H {key}", "n": [1, "{key}"]}}"#).into(),
+        repaired: None,
+        problem: None,
+    };
+    let body = EventBody::from(ModelReplied { tool_calls: vec![call], ..reply });
     for rules in ["", "[[field]]\nevent = \"model_replied\"\npointer = \"/tool_calls/*/arguments\""]
     {
         let done = run(rules, &body);
@@ -128,6 +135,35 @@ fn arguments_stay_json_and_keep_what_is_structure() {
         assert_eq!((call.wire_id.as_str(), call.name.as_str()), ("call_1", "shell"));
         JsonText::parse(call.arguments.whole().unwrap()).unwrap();
     }
+}
+
+#[test]
+fn token_ids_are_never_exported_with_what_was_taken_out() {
+    let broke = PrefixBreak {
+        at: 3,
+        known: 4,
+        in_reply: true,
+        expected: 9,
+        found: Some(8),
+        expected_text: "sk-abc".into(),
+        found_text: "sk-abd".into(),
+    };
+    let tokens = ReplyTokens {
+        kept: 3,
+        prompt: "8 7".into(),
+        generated: "5 6".into(),
+        broke: Some(broke),
+        text: Some("key: sk-abcdefghijklmnopqrstuvwx".into()),
+    };
+    let EventBody::ModelReplied(reply) = replied() else { panic!("another event") };
+    let done = run("", &ModelReplied { tokens: Some(Box::new(tokens)), ..reply }.into());
+    assert_eq!(done.pointers, ["/tokens/text", "/tokens/prompt", "/tokens/generated"]);
+    assert!(!done.event.body.contains("sk-ab"), "{}", done.event.body);
+    let read = codec::decode("model_replied", EVENT_SCHEMA, &done.event.body).unwrap();
+    let EventBody::ModelReplied(ModelReplied { tokens: Some(read), .. }) = read else {
+        panic!("the comparison is gone");
+    };
+    assert_eq!((read.kept, read.prompt, read.broke.unwrap().found), (3, Text::default(), Some(8)));
 }
 
 #[test]

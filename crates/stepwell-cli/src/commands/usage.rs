@@ -40,6 +40,7 @@ async fn one(context: &Context, client: &Client, id: &str) -> anyhow::Result<Exi
         return Ok(Exit::Ok);
     }
     let mut lines = steps_table(&steps, out.width, out.paint);
+    lines.extend(steps.iter().filter_map(Step::break_line));
     for (label, value) in [("cache  ", reading(&account)), ("cost   ", cost(&account))] {
         if !value.is_empty() {
             lines.push(format!("{label}{value}"));

@@ -9,6 +9,7 @@ use stepwell_core::SessionId;
 use stepwell_core::agent::{Agent, ModelSpec};
 use stepwell_core::event::Usage;
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{Affinity, ModelChunk, ModelPort as _, ModelRequest, ModelSink};
 use tokio::net::TcpListener;
@@ -56,6 +57,7 @@ async fn session(client: &OpenAiClient, urls: &[String; 2], number: u32, way: Wa
             session_id: SessionId::from_random([number as u8; 16]),
             step,
             attempt: 1,
+            tokens: Tokens::default(),
             model: agent.model.clone(),
             measured: None,
             affinity: affinity.clone(),

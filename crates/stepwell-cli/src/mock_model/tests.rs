@@ -7,6 +7,7 @@ use stepwell_core::SessionId;
 use stepwell_core::agent::{Agent, ModelSpec, ModelTimeouts};
 use stepwell_core::event::{FinishReason, ModelErrorKind, Usage};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
@@ -54,6 +55,7 @@ impl Scene {
             session_id: SessionId::from_random([7; 16]),
             step: 1,
             attempt: 1,
+            tokens: Tokens::default(),
             model: agent.model,
             measured: None,
             affinity: Affinity::default(),

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use stepwell_proto::v1::Event;
 
+use super::prefix;
 use super::table::cut_end;
 use super::visible::brief;
 use super::when;
@@ -233,10 +234,11 @@ fn requested(body: &Value) -> String {
 fn replied(body: &Value) -> String {
     let usage = body.get("usage").unwrap_or(&Value::Null);
     let mut words = format!(
-        "step {}, {}, {} tokens",
+        "step {}, {}, {} tokens{}",
         number(body, "step"),
         when::duration(number(body, "duration_ms")),
-        when::number(number(usage, "completion_tokens"))
+        when::number(number(usage, "completion_tokens")),
+        broken(body)
     );
     let content = payload(body, "content");
     if !content.trim().is_empty() {
@@ -251,6 +253,12 @@ fn replied(body: &Value) -> String {
         words.push_str(&calls.join("; "));
     }
     words
+}
+
+/// Stands before what was said, which may be long.
+fn broken(body: &Value) -> String {
+    let broke = body.pointer("/tokens/broke");
+    broke.map(|it| format!(", {}", prefix::broke(it))).unwrap_or_default()
 }
 
 fn failed(body: &Value) -> String {

@@ -9,6 +9,7 @@ pub(crate) mod fleet;
 pub(crate) mod json;
 pub(crate) mod json_history;
 pub(crate) mod live;
+pub(crate) mod prefix;
 pub(crate) mod retention;
 pub(crate) mod session;
 pub(crate) mod source;

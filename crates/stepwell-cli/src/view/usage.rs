@@ -5,6 +5,7 @@ use serde_json::Value;
 use stepwell_proto::v1;
 
 use crate::out::Paint;
+use crate::view::prefix;
 use crate::view::table::{Cell, Column, Fit, render};
 use crate::view::when;
 
@@ -23,9 +24,17 @@ pub(crate) struct Step {
     /// Tokens that some server had read or written before and that were read again.
     lost_tokens: u64,
     endpoint: String,
+    /// Where its prompt left what the server had, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broke: Option<Value>,
 }
 
 impl Step {
+    /// Where its prompt broke, in a line; `None` when it did not, or nobody knows.
+    pub(crate) fn break_line(&self) -> Option<String> {
+        self.broke.as_ref().map(|broke| format!("step {}: {}", self.step, prefix::broke(broke)))
+    }
+
     /// Of a `model_replied` event; `None` for another one.
     pub(crate) fn of(event: &v1::Event) -> Option<Self> {
         if event.r#type != "model_replied" {
@@ -45,6 +54,7 @@ impl Step {
             duration_ms: number("/duration_ms"),
             lost_tokens: 0,
             endpoint: endpoint.unwrap_or_default().to_owned(),
+            broke: body.pointer("/tokens/broke").cloned(),
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::json::JsonText;
 use crate::repeat::forget_actions;
 use crate::state::{Call, CallStatus, ForkedFrom, Phase, SessionState};
 use crate::text::Text;
+use crate::tokens::Tokens;
 
 pub(super) fn override_applied(
     state: &mut SessionState,
@@ -136,6 +137,7 @@ fn take_definition(
         origin.agent = agent.clone();
         state.prompt.rebase(agent);
         state.measured = None;
+        state.tokens = Tokens::default();
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Contents of the events about the model.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -55,6 +56,49 @@ pub struct ModelReplied {
     pub first_token_ms: u64,
     /// The whole call, in milliseconds.
     pub duration_ms: u64,
+    /// Request and reply as tokens, where the agent asks for them and the server tells them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Box<ReplyTokens>>,
+}
+
+/// A request and the reply to it as token ids: decimal, a blank between two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyTokens {
+    /// How many tokens the request begins with that the request before it and its reply begin with.
+    pub kept: u64,
+    /// The other tokens of the request.
+    pub prompt: Text,
+    /// What the model generated, with the token that ends its turn.
+    pub generated: Text,
+    /// Where the request leaves what the server had; `None` when it begins with all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broke: Option<PrefixBreak>,
+    /// What the model generated as text, byte for byte: the history has it in place of content and
+    /// calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Text>,
+}
+
+/// The first token of a request that is another one than the server had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixBreak {
+    /// Its place in the request, from 0.
+    pub at: u64,
+    /// How many tokens were known: the request before and its reply.
+    pub known: u64,
+    /// It stands in what the model generated, not in the request before.
+    pub in_reply: bool,
+    /// The token that was there.
+    pub expected: u32,
+    /// The token that is there now; `None` when the request ends before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<u32>,
+    /// The tokens that were there, from that place on, in words; empty when the server does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected_text: String,
+    /// The tokens that are there now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub found_text: String,
 }
 
 fn is_empty_text(text: &Text) -> bool {

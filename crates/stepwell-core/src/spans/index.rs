@@ -162,6 +162,13 @@ impl SpanIndex {
         Ok(View { index: self, folded: tree.forest.fold(&collapsed, depth_max) })
     }
 
+    /// Ids of the calls that are over and took more than one attempt. O(their number).
+    pub fn retried(&self) -> Vec<String> {
+        let tree = &self.builder.tree;
+        let nodes = tree.retried().filter_map(|it| tree.node(it));
+        nodes.map(|it| it.key.span_id(it.first_seq)).collect()
+    }
+
     fn row(&self, at: NodeId) -> Option<Row> {
         let tree = &self.builder.tree;
         let (node, place) = (tree.node(at)?, tree.forest.place(at)?);

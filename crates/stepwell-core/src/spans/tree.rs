@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::forest::{Forest, NodeId, Under};
+use super::recent::Recent;
 use super::timeline::Timeline;
 use super::{SpanKind, SpanStatus, add_detail};
 use crate::event::{Event, Timer};
@@ -41,7 +42,7 @@ impl Key {
 
     /// The key as a number: it is compared some twenty times an event. Calls of a step are together,
     /// in their order.
-    fn code(self) -> Code {
+    pub(super) fn code(self) -> Code {
         let of_call = |it: CallId| u64::from(it.step) << 32 | u64::from(it.index);
         let (kind, name, attempt): (u8, u64, u32) = match self {
             Self::Session => (0, 0, 0),
@@ -97,7 +98,17 @@ impl Key {
 
 /// See [`Key::code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Code(u128);
+pub(super) struct Code(u128);
+
+impl Code {
+    /// Names that are used together fall apart.
+    pub(super) fn spread(self) -> usize {
+        let Self(code) = self;
+        let (kind, name, attempt) = (code >> 96, code >> 32, code);
+        let low = (name as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        (low as usize).wrapping_add(kind as usize * 7).wrapping_add(attempt as u32 as usize * 31)
+    }
+}
 
 /// What a text names: a key, or the event that began a wait.
 enum Named {
@@ -177,10 +188,14 @@ pub(super) struct Tree {
     pub(super) timeline: Timeline,
     /// The latest span of each name.
     index: BTreeMap<Code, NodeId>,
+    /// Some of them.
+    recent: Recent,
     /// Waits by the event that began them.
     waits: BTreeMap<Seq, NodeId>,
     /// What did not end.
     open: BTreeSet<NodeId>,
+    /// What has more than one attempt.
+    retried: BTreeSet<NodeId>,
     names: Names,
     detail_bytes: usize,
 }
@@ -212,7 +227,8 @@ impl Tree {
 
     /// The latest span of that name.
     pub(super) fn get(&self, key: Key) -> Option<NodeId> {
-        self.index.get(&key.code()).copied()
+        let code = key.code();
+        self.recent.get(code).or_else(|| self.index.get(&code).copied())
     }
 
     /// The span of that id.
@@ -232,6 +248,11 @@ impl Tree {
     /// All that is open, the innermost first.
     pub(super) fn open_inside_out(&self) -> Vec<NodeId> {
         self.open.iter().rev().copied().collect()
+    }
+
+    /// What took more than one attempt and is over.
+    pub(super) fn retried(&self) -> impl Iterator<Item = NodeId> {
+        self.retried.iter().copied().filter(|it| !self.is_open(*it))
     }
 
     pub(super) fn is_open(&self, at: NodeId) -> bool {
@@ -262,6 +283,7 @@ impl Tree {
             detail: String::new(),
         });
         self.index.insert(key.code(), at);
+        self.recent.keep(key.code(), at);
         if key.kind() == SpanKind::Wait {
             self.waits.insert(event.seq, at);
         }
@@ -284,6 +306,7 @@ impl Tree {
             return self.forest.add_hidden(under);
         }
         if attempts == 2 {
+            self.retried.insert(parent);
             let mut children = self.forest.children_backwards(parent);
             let only = children.find(|it| !self.forest.is_shown(*it));
             drop(children);
@@ -365,6 +388,7 @@ impl Tree {
 
     /// Forgets the name of a span; it stays in the tree.
     pub(super) fn forget(&mut self, key: Key) -> Option<NodeId> {
+        self.recent.forget(key.code());
         self.index.remove(&key.code())
     }
 

@@ -9,15 +9,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stepwell_core::agent::History;
 use stepwell_core::arguments::Repair;
 use stepwell_core::codec::{EVENT_SCHEMA, decode, encode};
 use stepwell_core::event::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, CancelRequested, ContextSize, Edit,
     EventBody, EventKind, FinishReason, Label, LimitKind, MessageReceived, ModelErrorKind,
-    ModelFailed, ModelReplied, ModelRequested, Outcome, OverrideApplied, PauseRequested, Question,
-    RefusalReason, Repaired, ResumeRequested, SessionFinished, TimeLimit, Timer, TimerFired,
-    TimerStarted, ToolCall, ToolDispatched, ToolFinished, ToolLost, ToolOutcome, ToolRefused,
-    ToolScheduled, Usage,
+    ModelFailed, ModelReplied, ModelRequested, Outcome, OverrideApplied, PauseRequested,
+    PrefixBreak, Question, RefusalReason, Repaired, ReplyTokens, ResumeRequested, SessionFinished,
+    TimeLimit, Timer, TimerFired, TimerStarted, ToolCall, ToolDispatched, ToolFinished, ToolLost,
+    ToolOutcome, ToolRefused, ToolScheduled, Usage,
 };
 use stepwell_core::output::{AnswerForm, OutputPolicy, RelaxedSchema, ToolChoice, WhenIgnored};
 use stepwell_core::text::BlobRef;
@@ -48,12 +49,15 @@ fn session_samples() -> Vec<(&'static str, EventBody)> {
     bare.tools.clear();
     bare.approval_rules.clear();
     let bound = Agent { output: output(), ..bare.clone() };
+    let mut exact = bare.clone();
+    (exact.model.history, exact.model.token_ids) = (History::Tokens, true);
     let finished =
         |outcome, limit, reason: &str| SessionFinished { outcome, reason: reason.into(), limit };
     vec![
         ("bare", session_created(bare).into()),
         ("full", full.into()),
         ("output", session_created(bound).into()),
+        ("history", session_created(exact).into()),
         (
             "bare",
             MessageReceived { content: Text::from("hi"), answers: None, client_key: None }.into(),
@@ -193,11 +197,34 @@ fn model_samples() -> Vec<(&'static str, EventBody)> {
             ModelReplied { answer_problem: Some("no JSON".into()), ..finish(FinishReason::Stop) }
                 .into(),
         ),
+        (
+            "tokens",
+            ModelReplied { tokens: Some(Box::new(broken_tokens())), ..finish(FinishReason::Stop) }
+                .into(),
+        ),
         ("length", finish(FinishReason::Length).into()),
         ("filter", finish(FinishReason::ContentFilter).into()),
     ];
     samples.extend(failure_samples());
     samples
+}
+
+fn broken_tokens() -> ReplyTokens {
+    ReplyTokens {
+        kept: 900,
+        prompt: Text::from("330 878 2458"),
+        generated: Text::Detached(blob()),
+        broke: Some(PrefixBreak {
+            at: 900,
+            known: 941,
+            in_reply: true,
+            expected: 878,
+            found: Some(330),
+            expected_text: "read".into(),
+            found_text: " \"".into(),
+        }),
+        text: Some(Text::from("<tool_call>\n{\"name\":\"find\"}\n</tool_call>")),
+    }
 }
 
 fn failure_samples() -> Vec<(&'static str, EventBody)> {

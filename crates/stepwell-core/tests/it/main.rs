@@ -32,5 +32,6 @@ mod spans;
 mod steps;
 mod table;
 mod timers;
+mod tokens;
 mod views;
 mod world;

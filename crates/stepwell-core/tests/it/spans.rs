@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{ApprovalDecision, EventBody, ModelErrorKind, ToolOutcome};
-use stepwell_core::spans::{Span, SpanKind, SpanStatus, spans};
+use stepwell_core::spans::{Span, SpanIndex, SpanKind, SpanStatus, spans};
 use stepwell_core::{Event, Input, Seq, TimestampMs};
 
 use crate::world::{
@@ -154,6 +154,11 @@ fn attempts_are_shown_when_there_is_more_than_one() {
     assert_eq!(attempts(&world), 0);
     world.when(never_started(id(1, 1), 1));
     assert_eq!(attempts(&world), 2);
+    let retried = |world: &World| SpanIndex::of(&world.events).retried();
+    assert!(retried(&world).is_empty(), "it is still under way");
+    world.reserve(id(1, 1));
+    world.when(report(id(1, 1), 2, ToolOutcome::Ok, "paid"));
+    assert_eq!(retried(&world), ["call:1.1"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a model server truly supports, found out by trying. It costs some small requests.
 
+mod history;
 mod tries;
 
 use std::env;
@@ -65,6 +66,7 @@ pub async fn probe(
         let answer = prober.post(prober.target.url.clone(), &tries::body(model, &it.members)).await;
         found.push(judged(&it, answer));
     }
+    found.extend(prober.history().await);
     found.push(prober.cache(nonce).await);
     found.push(prober.tokenize().await);
     found.push(prober.embeddings().await);

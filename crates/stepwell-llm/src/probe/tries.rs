@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Support;
 
 /// A word that no model says unasked.
-const WORD: &str = "zebra-41";
+pub(super) const WORD: &str = "zebra-41";
 
 /// Tokens of an answer, at most.
 const TOKENS_MAX: u32 = 48;
@@ -54,6 +54,7 @@ pub(super) fn tries() -> Vec<Try> {
     tries
 }
 
+/// A tool for one word.
 pub(super) fn tool(strict: bool) -> Value {
     json!([{"type": "function", "function": {
         "name": "lookup", "description": "Looks a word up.", "strict": strict,

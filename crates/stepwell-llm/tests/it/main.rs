@@ -21,4 +21,6 @@ mod embeddings;
 mod peer;
 mod replicas;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod transcripts;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use stepwell_core::SessionId;
 use stepwell_core::agent::{Agent, ModelSpec, ModelTimeouts};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
@@ -148,6 +149,7 @@ pub(crate) fn request(base_url: String, timeouts: ModelTimeouts) -> ModelRequest
         step: 1,
         attempt: 1,
         measured: None,
+        tokens: Tokens::default(),
         affinity: Affinity::default(),
         prompt: Prompt::new(&agent, "Say ok."),
         model: agent.model,

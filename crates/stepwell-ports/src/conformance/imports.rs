@@ -6,7 +6,7 @@ use stepwell_core::{Fence, Seq, SessionId, TimestampMs};
 use super::fixtures::{
     Shared, append, approval, created, event, id, message, new_session, read_all, row, whole,
 };
-use crate::import::{Import, ImportPage, Imported};
+use crate::import::{Checkpoint, Import, ImportPage, Imported};
 use crate::store::{AppendError, ApprovalFilter, Claim, Created, SessionFilter, StoredEvent};
 
 /// Events `after + 1` to `head` of a history from elsewhere; every tenth has a large text.
@@ -19,6 +19,10 @@ fn page(after: u64, head: u64) -> ImportPage {
         codec::detach(&mut body, &mut |address, payload| {
             page.blobs.push((address.to_owned(), payload.as_bytes().to_vec()));
         });
+        if seq % 20 == 0 {
+            let state = format!("outline {seq}").into_bytes();
+            page.checkpoints.push(Checkpoint { seq: event.seq, version: 1, state });
+        }
         page.events.push(StoredEvent {
             seq: event.seq,
             time: event.time,
@@ -70,6 +74,10 @@ pub async fn a_session_that_is_brought_in_is_seen_at_its_end(store: Shared) {
     assert_eq!((info.row, info.wake_at), (row(id(1), 40), None));
     let approvals = store.approvals(&ApprovalFilter::default(), None, 10).await.expect("readable");
     assert_eq!(approvals.rows, [approval(id(1), 3, 1_003)]);
+    // A cache: a store may have none, but no other.
+    if let Some(outline) = store.checkpoint(id(1), Seq(39), 1).await.expect("readable") {
+        assert_eq!(outline, (Seq(20), b"outline 20".to_vec()));
+    }
     let again = store.import_finish(import, imported(id(1), 40)).await;
     assert!(matches!(again, Err(AppendError::NotFound { .. })), "{again:?}");
 }

@@ -45,6 +45,7 @@ fn replied(arguments: &str) -> ModelReplied {
         endpoint: "http://127.0.0.1:8000/v1".into(),
         first_token_ms: 1,
         duration_ms: 2,
+        tokens: None,
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) struct BroughtIn {
     session_id: SessionId,
     events: Vec<StoredEvent>,
     refs: BTreeSet<String>,
+    checkpoints: BTreeMap<Seq, (u32, Vec<u8>)>,
 }
 
 impl BroughtIn {
@@ -27,8 +28,13 @@ impl Inner {
     pub(super) fn import_begin(&mut self, session_id: SessionId) -> Result<Import, AppendError> {
         self.expect_free(session_id)?;
         let key = self.next_place();
-        self.imports
-            .insert(key, BroughtIn { session_id, events: Vec::new(), refs: BTreeSet::new() });
+        let brought = BroughtIn {
+            session_id,
+            events: Vec::new(),
+            refs: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
+        };
+        self.imports.insert(key, brought);
         Ok(Import { session_id, key })
     }
 
@@ -48,6 +54,8 @@ impl Inner {
         }
         brought.events.extend(page.events);
         brought.refs.extend(refs);
+        let checkpoints = page.checkpoints.into_iter();
+        brought.checkpoints.extend(checkpoints.map(|it| (it.seq, (it.version, it.state))));
         self.blobs.extend(page.blobs);
         Ok(head)
     }
@@ -78,7 +86,7 @@ impl Inner {
             refs: brought.refs,
             approvals,
             snapshot: None,
-            checkpoints: BTreeMap::new(),
+            checkpoints: brought.checkpoints,
         };
         self.sessions.insert(session_id, session);
         Ok(())

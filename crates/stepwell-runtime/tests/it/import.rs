@@ -23,7 +23,7 @@ async fn bring(from: &World, to: &World, session_id: SessionId) {
     let import = to.store.import_begin(session_id).await.unwrap();
     let page = ImportPage { events: page.events, ..ImportPage::default() };
     to.store.import_events(import, page).await.unwrap();
-    let page = ImportPage { after, events: held, blobs: Vec::new() };
+    let page = ImportPage { after, events: held, ..ImportPage::default() };
     to.store.import_events(import, page).await.unwrap();
     to.store.import_finish(import, fold.finish().unwrap()).await.unwrap();
 }

@@ -1,11 +1,12 @@
 //! Everything goes on by itself after a restart, and nothing is done twice.
 
 use stepwell_core::event::{ApprovalDecision, EventBody, EventKind};
+use stepwell_core::tokens::Tokens;
 use stepwell_core::{Agent, SessionId, Status};
 use stepwell_ports::memory::FaultTime;
 use stepwell_sim::agents::{LOOK, NOTE, PAY, PUT, agent};
 use stepwell_sim::fleet::CallPlan;
-use stepwell_sim::model::{Say, call};
+use stepwell_sim::model::{Act, Say, call};
 use stepwell_sim::{World, people};
 
 use crate::help::{C1, count, kinds, open_approval, steps, tool_outputs};
@@ -37,6 +38,24 @@ async fn du01_a_finished_call_is_not_run_again() {
     let steps: Vec<u32> = asks.iter().map(|ask| ask.asked.step).collect();
     assert_eq!(steps, [1, 2], "the recorded reply is not asked for again");
     assert!(asks[1].body.contains("\"content\":\"ok\""), "the request has the result");
+}
+
+/// The tokens of a session are in its events: whoever goes on with it knows where its prefix ends.
+#[tokio::test(start_paused = true)]
+async fn the_tokens_of_the_last_reply_are_known_after_a_restart() {
+    let world = World::new(2);
+    let mut first = call(&[(LOOK, "{\"n\":1}")]);
+    let Act::Answer(answer) = &mut first.act else { panic!("the model answers") };
+    answer.tokens = Some(Box::new(Tokens::default().reply(&[1, 2], &[3])));
+    world.model.play(steps(vec![first]));
+    let mut agent = agent();
+    agent.model.token_ids = true;
+    let session_id = crash_and_go_on(&world, &agent, 3, FaultTime::AfterEffect).await;
+    world.until_status(session_id, Status::Completed).await;
+    let asks = world.model.asks_of(session_id);
+    let known: Vec<&[u32]> = asks.iter().map(|ask| ask.tokens.as_slice()).collect();
+    assert_eq!(known, [&[][..], &[1, 2, 3]]);
+    assert!(asks[1].body.contains("\"return_token_ids\":true"), "{}", asks[1].body);
 }
 
 #[tokio::test(start_paused = true)]

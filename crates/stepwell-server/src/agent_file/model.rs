@@ -1,7 +1,7 @@
 //! `[model]`: which model, where, with which parameters, how long it may take.
 
 use stepwell_core::JsonText;
-use stepwell_core::agent::{FallbackModel, ModelSpec, ModelTimeouts};
+use stepwell_core::agent::{FallbackModel, History, ModelSpec, ModelTimeouts};
 use toml::de::DeValue;
 
 use super::ModelDefaults;
@@ -10,6 +10,9 @@ use super::reader::{Placed, Section};
 
 /// Members of a request that the engine writes itself; a second one would make it ambiguous.
 const RESERVED: [&str; 5] = ["model", "messages", "tools", "stream", "stream_options"];
+
+/// Asks for token ids. It is a key of its own, because what comes of it is recorded.
+const RETURN_TOKEN_IDS: &str = "return_token_ids";
 
 /// Attempts of a step before a fallback's turn, when `after` does not say.
 const FALLBACK_AFTER_DEFAULT: u32 = 3;
@@ -41,6 +44,8 @@ pub(super) fn read(
     let parameters = parameters(&mut section);
     let timeouts = timeouts(&mut section);
     let output = output::read_model(&mut section);
+    let history = history(&mut section);
+    let token_ids = section.flag("token_ids").unwrap_or(false);
 
     let name = name.or_else(|| defaults.name.clone());
     if name.is_none() && !section.has("name") {
@@ -85,9 +90,25 @@ pub(super) fn read(
             parameters: parameters?,
             timeouts,
             fallbacks,
+            history,
+            token_ids,
         })
     };
     (model(), output)
+}
+
+fn history(section: &mut Section<'_>) -> History {
+    let Some(text) = section.string("history") else { return History::default() };
+    match text.value.as_str() {
+        "calls" => History::Calls,
+        "text" => History::Text,
+        "tokens" => History::Tokens,
+        other => {
+            let problem = format!("`history` must be calls, text or tokens, not `{other}`");
+            section.reader().problem(text.at, problem);
+            History::default()
+        }
+    }
 }
 
 /// Reads `[[model.fallback]]`. Nothing of it has defaults of the server: a fallback is another model.
@@ -137,6 +158,10 @@ fn parameters(section: &mut Section<'_>) -> Option<JsonText> {
     for (key, value) in entries {
         if RESERVED.contains(&key.value) {
             let problem = format!("`{}` is written by Stepwell itself: leave it out", key.value);
+            section.reader().problem(key.at, problem);
+        }
+        if key.value == RETURN_TOKEN_IDS {
+            let problem = format!("`{RETURN_TOKEN_IDS}`: write `token_ids = true` into [model]");
             section.reader().problem(key.at, problem);
         }
         if key.value == "n"

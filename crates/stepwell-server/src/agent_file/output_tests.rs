@@ -1,5 +1,6 @@
 //! `[answer]` and what `[model]` says about output.
 
+use stepwell_core::agent::History;
 use stepwell_core::output::{AnswerForm, OutputPolicy, ToolChoice, WhenIgnored};
 use stepwell_core::{Agent, Effect};
 
@@ -21,6 +22,21 @@ fn tools_are_strict_unless_the_file_says_no() {
     assert!(output("tools = [\"shell\"]").strict_tools);
     assert!(!output("tools = [\"shell\"]\n[model]\nstrict_tools = false").strict_tools);
     assert!(output("").is_default(), "without tools there is nothing to be strict about");
+}
+
+#[test]
+fn a_history_is_sent_as_the_file_says() {
+    let model = |more: &str| good(&with(more)).model;
+    for (word, history) in
+        [("calls", History::Calls), ("text", History::Text), ("tokens", History::Tokens)]
+    {
+        assert_eq!(model(&format!("[model]\nhistory = \"{word}\"")).history, history);
+    }
+    assert_eq!((model("").history, model("").token_ids), (History::Calls, false));
+    assert!(model("[model]\ntoken_ids = true").token_ids);
+    check_refused("[model]\nhistory = \"exact\"", "calls, text or tokens");
+    let twice = "[model]\nparameters = { return_token_ids = true }";
+    check_refused(twice, "write `token_ids = true` into [model]");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use stepwell_proto::v1;
 use stepwell_runtime::{ForkPlan, ForkSession, MessageWindow};
 use tonic::{Request, Response, Status};
 
-use super::{Api, agent_json, comparison, timeline};
+use super::{Api, agent_json, comparison, find_events, timeline};
 use crate::convert::{self, AgentChoice, BadField, Forking};
 use crate::status;
 
@@ -31,6 +31,8 @@ pub(crate) struct History(pub(crate) Arc<Api>);
 impl v1::history_service_server::HistoryService for History {
     type GetPromptStream =
         Pin<Box<dyn Stream<Item = Result<v1::GetPromptResponse, Status>> + Send + 'static>>;
+    type FindEventsStream =
+        Pin<Box<dyn Stream<Item = Result<v1::FindEventsResponse, Status>> + Send + 'static>>;
 
     async fn get_state(
         &self,
@@ -45,6 +47,7 @@ impl v1::history_service_server::HistoryService for History {
         let window = window.map_err(|error| status::engine(session_id, error))?;
         let mut answer = describe(session_id, &window.state)?;
         answer.head_seq = head.0;
+        answer.account = Some(convert::account(&window.state.account, &self.0.options.prices));
         add_messages(&mut answer, window);
         Ok(Response::new(answer))
     }
@@ -96,6 +99,14 @@ impl v1::history_service_server::HistoryService for History {
         request: Request<v1::GetTimelineRequest>,
     ) -> Result<Response<v1::GetTimelineResponse>, Status> {
         timeline::get(&self.0, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn find_events(
+        &self,
+        request: Request<v1::FindEventsRequest>,
+    ) -> Result<Response<Self::FindEventsStream>, Status> {
+        let found = find_events::find(self.0.clone(), request.into_inner()).await?;
+        Ok(Response::new(Box::pin(found)))
     }
 
     async fn replay_session(

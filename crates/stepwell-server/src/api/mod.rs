@@ -6,6 +6,7 @@ mod approvals;
 mod backup;
 mod comparison;
 mod delete;
+mod find_events;
 mod history;
 mod sessions;
 mod spans;

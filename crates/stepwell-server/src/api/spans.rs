@@ -1,6 +1,6 @@
 //! Windows of span trees, and the events of one span.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use stepwell_core::spans::{DEPTH_LIMIT_MAX, Row, SpanIndex};
 use stepwell_core::{Seq, SessionId};
@@ -36,11 +36,15 @@ pub(super) async fn list(
 }
 
 fn check(request: &v1::ListSpansRequest) -> Result<(), BadField> {
-    let count = request.collapsed.len();
-    if count > COLLAPSED_MAX {
-        let problem =
-            format!("has {count} spans, at most {COLLAPSED_MAX}: leave out by depth_max instead");
-        return Err(BadField::new("collapsed", problem));
+    for (field, named, instead) in [
+        ("collapsed", &request.collapsed, "leave out by depth_max instead"),
+        ("expanded", &request.expanded, "ask without fold_retried instead"),
+    ] {
+        let count = named.len();
+        if count > COLLAPSED_MAX {
+            let problem = format!("has {count} spans, at most {COLLAPSED_MAX}: {instead}");
+            return Err(BadField::new(field, problem));
+        }
     }
     Ok(())
 }
@@ -50,22 +54,27 @@ fn window(
     at: Seq,
     request: &v1::ListSpansRequest,
 ) -> Result<v1::ListSpansResponse, BadField> {
-    let collapsed = request.collapsed.iter().map(String::as_str);
+    let mut retried = if request.fold_retried { index.retried() } else { Vec::new() };
+    let expanded: HashSet<&str> = request.expanded.iter().map(String::as_str).collect();
+    retried.retain(|it| !expanded.contains(it.as_str()));
+    let collapsed = request.collapsed.iter().chain(&retried).map(String::as_str);
     let view = index
         .view(collapsed, request.depth_max)
         .map_err(|error| BadField::new("depth_max", error.to_string()))?;
     let count = convert::page_rows(request.limit, PAGE_ROWS_MAX) as u32;
     let total = view.len();
-    let around = Some(Seq(request.around_seq)).filter(|it| *it > Seq(0));
+    let around = if request.around_last { index.head() } else { Seq(request.around_seq) };
+    let around = Some(around).filter(|it| *it > Seq(0));
     let around = around.and_then(|seq| view.position_at(seq));
     let first = match around {
         Some(row) => row.saturating_sub(count / 2).min(total.saturating_sub(count)),
         None => request.from_row,
     };
-    let rows = view.rows(first, count);
+    // One more: what follows tells whether something is left out.
+    let rows = view.rows(first, count + 1);
     Ok(v1::ListSpansResponse {
         ancestors: rows.first().map(|row| ancestors(index, row)).unwrap_or_default(),
-        spans: rows.into_iter().map(convert::span).collect(),
+        spans: spans(rows, count as usize),
         total_rows: total,
         first_row: first,
         head_seq: 0,
@@ -73,6 +82,17 @@ fn window(
         around_row: around.unwrap_or(0),
         at_ms: convert::time(index.time()),
     })
+}
+
+fn spans(rows: Vec<Row>, count: usize) -> Vec<v1::Span> {
+    let following: Vec<Option<u32>> =
+        rows.iter().skip(1).map(|row| Some(row.row)).chain([None]).collect();
+    let rows = rows.into_iter().zip(following).take(count);
+    rows.map(|(row, next)| {
+        let folded = row.size > 1 && next != Some(row.row + 1);
+        v1::Span { folded, ..convert::span(row) }
+    })
+    .collect()
 }
 
 /// What is around a row, from the session on.

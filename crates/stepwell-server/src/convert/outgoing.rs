@@ -235,5 +235,6 @@ pub(crate) fn span(row: Row) -> v1::Span {
         subtree_size: size,
         child_count: children,
         is_last_child: is_last,
+        folded: false,
     }
 }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -23,6 +23,9 @@ const PAGE: &str = "/index.html";
 /// Addresses of views. `web-ui/src/app.tsx` has the same.
 const VIEWS: &[&str] =
     &["/", "/s/{moment}", "/approvals", "/agents", "/workers", "/new", "/compare/{a}/{b}"];
+
+/// What the name of a file ends with that is another one, compressed by gzip.
+const PACKED: &str = ".gz";
 
 /// Files below have a hash of their content in their name.
 const HASHED: &str = "/assets/";
@@ -56,7 +59,10 @@ pub(super) async fn page(headers: HeaderMap) -> Response {
 
 /// The file of the viewer at `path`, or that the browser's own copy still holds.
 pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
-    let at = FILES.binary_search_by_key(&path, |(it, _)| it).ok()?;
+    let plain = place(path)?;
+    // The build has made it beside each large text.
+    let packed = place(&format!("{path}{PACKED}")).filter(|_| takes_gzip(headers));
+    let at = packed.unwrap_or(plain);
     let (_, content) = FILES.get(at)?;
     let tag = TAGS.get(at)?.clone()?;
     let is_known = headers.get_all(IF_NONE_MATCH).iter().any(|it| it == tag);
@@ -74,7 +80,24 @@ pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     };
     let more = [(ETAG, tag), (CACHE_CONTROL, HeaderValue::from_static(lasts))];
     response.headers_mut().extend(GUARDS.into_iter().chain(more));
+    response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
+    if packed.is_some() && !is_known {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     Some(response)
+}
+
+fn place(path: &str) -> Option<usize> {
+    FILES.binary_search_by_key(&path, |(it, _)| it).ok()
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|it| it.to_str().ok());
+    texts.flat_map(|it| it.split(',')).any(|it| {
+        let (name, weight) = it.split_once(';').unwrap_or((it, ""));
+        let is_no = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        name.trim().eq_ignore_ascii_case("gzip") && !is_no
+    })
 }
 
 fn content_type(path: &str) -> &'static str {

@@ -57,7 +57,8 @@ async fn fill(
             let illegal = |error: stepwell_core::IllegalHistory| {
                 refused(item.line, item.stored.seq, &format!("{error}; no release writes this"))
             };
-            fold.take(&item.event).map_err(illegal)
+            fold.take(&item.event).map_err(illegal)?;
+            Ok(fold.checkpoint())
         })?;
         end.map(|end| check(fold, end, holding)).transpose()
     });
@@ -94,7 +95,7 @@ fn check(
     let events = held.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
     let imported =
         fold.finish().ok_or_else(|| cannot("the file holds a session without events"))?;
-    Ok(Checked { end, held: ImportPage { after, events, blobs: Vec::new() }, imported })
+    Ok(Checked { end, held: ImportPage { after, events, ..ImportPage::default() }, imported })
 }
 
 /// What the store said to an import.

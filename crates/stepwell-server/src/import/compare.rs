@@ -13,7 +13,7 @@ pub(super) async fn run(api: &Api, mut reader: FileReader, head: Seq) -> Result<
     let store = &**api.engine.store();
     let session_id = reader.header().session_id;
     let (sender, mut receiver) = pages::channel();
-    let reading = on_thread(move || pages::read(&mut reader, &sender, |_| Ok(())));
+    let reading = on_thread(move || pages::read(&mut reader, &sender, |_| Ok(None)));
     let comparing = async {
         let mut verdict = Ok(());
         while let Some(page) = receiver.recv().await {

@@ -101,10 +101,19 @@ pub(crate) async fn view(
             "the file was not opened: {IMPORTS_MAX} files are being read; try again in a moment"
         ))
     })?;
-    let spooled = spool::take_body(body, name, &view.options).await?;
+    let spooled = spool::take_body(body, name, &view.options).await.map_err(not_opened)?;
     let hash = spooled.hash;
-    let Outcome { session_id, .. } = bring_in(view, spooled, Unfinished::AsItIs).await?;
+    let brought = bring_in(view, spooled, Unfinished::AsItIs).await;
+    let Outcome { session_id, .. } = brought.map_err(not_opened)?;
     Ok(Viewed { session_id, hash })
+}
+
+/// Whoever wants to look at a file did not want to import it.
+fn not_opened(refused: Status) -> Status {
+    match refused.message().strip_prefix("nothing was imported: ") {
+        Some(why) => Status::new(refused.code(), format!("the file was not opened: {why}")),
+        None => refused,
+    }
 }
 
 async fn bring_in(

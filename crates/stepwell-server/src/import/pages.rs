@@ -2,7 +2,7 @@
 
 use stepwell_archive::{End, Item};
 use stepwell_core::Seq;
-use stepwell_ports::ImportPage;
+use stepwell_ports::{Checkpoint, ImportPage};
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -25,12 +25,12 @@ pub(super) fn channel() -> (mpsc::Sender<ImportPage>, Pages) {
     mpsc::channel(PAGES_WAITING)
 }
 
-/// Reads the whole file; `see` looks at each event. Gives the end of the file, or `None` when nobody
+/// Reads the whole file; `see` looks at each event and gives what is to be kept beside it. Gives the end of the file, or `None` when nobody
 /// takes its pages any more.
 pub(super) fn read(
     reader: &mut FileReader,
     pages: &mpsc::Sender<ImportPage>,
-    mut see: impl FnMut(&Item) -> Result<(), Status>,
+    mut see: impl FnMut(&Item) -> Result<Option<Checkpoint>, Status>,
 ) -> Result<Option<End>, Status> {
     let (mut page, mut bytes) = (ImportPage::default(), 0);
     while let Some(item) = reader.next_item().map_err(|error| damaged(&error))? {
@@ -39,7 +39,7 @@ pub(super) fn read(
                           without --fixture";
             return Err(refused(item.line, item.stored.seq, reason));
         }
-        see(&item)?;
+        page.checkpoints.extend(see(&item)?);
         let seq = item.stored.seq;
         bytes += item.stored.body.len();
         bytes += item.blobs.iter().map(|(_, payload)| payload.len()).sum::<usize>();

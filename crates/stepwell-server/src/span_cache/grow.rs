@@ -2,7 +2,7 @@
 
 use stepwell_core::{Event, Seq, SessionId, codec};
 use stepwell_ports::store::PAGE_ROWS_MAX;
-use stepwell_ports::{Store, StoreError, StoredEvent};
+use stepwell_ports::{EventPage, Store, StoreError, StoredEvent};
 use tokio::sync::Semaphore;
 
 use super::Tree;
@@ -41,22 +41,49 @@ async fn read(
     if is_long && missing(tree.at) > tree.index.len() as usize / MANY_OF {
         tree.index.expect_many();
     }
-    while !tree.is_cut && tree.at < until {
-        let page = store.read(session_id, tree.at, missing(tree.at).min(PAGE_ROWS_MAX)).await?;
-        if page.events.is_empty() {
-            tree.is_cut = true;
-        }
-        for stored in &page.events {
-            let Some(event) = decoded(stored) else {
-                tree.is_cut = true;
-                break;
-            };
-            tree.index.push(&event);
-            tree.marks.push(&event);
-            tree.at = stored.seq;
-        }
+    if tree.is_cut || tree.at >= until {
+        return Ok(());
     }
-    Ok(())
+    let read = |at: Seq| store.read(session_id, at, missing(at).min(PAGE_ROWS_MAX));
+    let mut page = read(tree.at).await?.events;
+    loop {
+        let Some(last) = page.last().map(|it| it.seq) else {
+            tree.is_cut = true;
+            return Ok(());
+        };
+        let (next, ()) = tokio::join!(read_next(&read, last, until), async {
+            take(tree, &page);
+        });
+        if tree.is_cut || last >= until {
+            return Ok(());
+        }
+        page = next?;
+    }
+}
+
+/// The page after `last`, while the one that ends with it is taken: the store reads on a thread of its
+/// own. Nothing after the last event.
+async fn read_next<F: Future<Output = Result<EventPage, StoreError>>>(
+    read: impl Fn(Seq) -> F,
+    last: Seq,
+    until: Seq,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    if last >= until {
+        return Ok(Vec::new());
+    }
+    Ok(read(last).await?.events)
+}
+
+fn take(tree: &mut Tree, page: &[StoredEvent]) {
+    for stored in page {
+        let Some(event) = decoded(stored) else {
+            tree.is_cut = true;
+            return;
+        };
+        tree.index.push(&event);
+        tree.marks.push(&event);
+        tree.at = stored.seq;
+    }
 }
 
 fn decoded(stored: &StoredEvent) -> Option<Event> {

@@ -61,6 +61,7 @@ impl ModelPort for Script {
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 1,
+            tokens: None,
         })
     }
 }

@@ -129,3 +129,63 @@ async fn messages_name_the_event_that_they_came_with() {
     assert_eq!(places, [(1, 0), (1, 0), (3, 1)], "{:?}", state.messages_json);
     world.stop().await;
 }
+
+fn finding(session_id: &str, text: &str) -> v1::FindEventsRequest {
+    v1::FindEventsRequest { session_id: session_id.into(), text: text.into(), ..Default::default() }
+}
+
+/// Seqs of what is found, and how far it looked.
+async fn found(
+    client: &mut HistoryServiceClient<Channel>,
+    request: v1::FindEventsRequest,
+) -> (Vec<u64>, u64) {
+    let mut parts = client.find_events(request).await.unwrap().into_inner();
+    let (mut seqs, mut looked) = (Vec::new(), 0);
+    while let Some(part) = parts.message().await.unwrap() {
+        seqs.extend(part.found.iter().map(|it| it.seq));
+        looked = part.seq;
+    }
+    (seqs, looked)
+}
+
+#[tokio::test]
+async fn a_text_is_found_in_every_event_that_has_it() {
+    let world = World::new(&[Turn::Say(&["Swapped \"Month\" and day."])]).await;
+    let (id, head) = talked(&world).await;
+    let mut client = history(&world).await;
+    let request = finding(&id, "\"month\" AND");
+    let mut parts = client.find_events(request.clone()).await.unwrap().into_inner();
+    let part = parts.message().await.unwrap().unwrap();
+    let it = &part.found[0];
+    assert_eq!((it.seq, it.r#type.as_str()), (head, "model_replied"));
+    assert_eq!(
+        (it.before.as_str(), it.r#match.as_str(), it.after.as_str()),
+        ("Swapped ", "\"Month\" and", " day.")
+    );
+    assert_eq!((part.seq, part.head_seq), (head, head));
+    assert_eq!(found(&mut client, request).await, (vec![head], head));
+    assert_eq!(found(&mut client, finding(&id, "model_replied")).await, (vec![], head));
+    for text in ["", &"x".repeat(201)] {
+        let error = client.find_events(finding(&id, text)).await.unwrap_err();
+        expect(&error, Code::InvalidArgument, "text");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_search_goes_on_where_it_stopped() {
+    let store = Arc::new(MemoryStore::new());
+    let id = messages(&store, [9; 16], 2_500).await.to_string();
+    let world = World::over(store, &[], ServerOptions::default()).await;
+    let mut client = history(&world).await;
+    let (mut seqs, mut after_seq) = (Vec::new(), 0);
+    for count in [1_000, 1_000, 500] {
+        let request = v1::FindEventsRequest { after_seq, ..finding(&id, "XX") };
+        let (more, looked) = found(&mut client, request).await;
+        assert_eq!((more.len(), more.last()), (count, Some(&looked)));
+        seqs.extend(more);
+        after_seq = looked;
+    }
+    assert_eq!(seqs, (1..=2_500).collect::<Vec<u64>>());
+    world.stop().await;
+}

@@ -63,6 +63,8 @@ async fn subtrees_and_depths_can_be_left_out() {
     let without = list(&world, ListSpansRequest { collapsed, ..of(&id) }).await;
     assert_eq!(ids(&without.spans), ["session", "step:1", "model:1", "call:1.1"]);
     assert_eq!((without.total_rows, without.spans[3].subtree_size), (4, 2));
+    let folded: Vec<bool> = without.spans.iter().map(|span| span.folded).collect();
+    assert_eq!(folded, [false, false, false, true]);
     let shallow = list(&world, ListSpansRequest { depth_max: Some(0), ..of(&id) }).await;
     assert_eq!(ids(&shallow.spans), ["session"]);
     let mut client = world.sessions().await;
@@ -72,6 +74,9 @@ async fn subtrees_and_depths_can_be_left_out() {
     let many = ListSpansRequest { collapsed: vec!["x".into(); 1_001], ..of(&id) };
     let error = client.list_spans(many).await.unwrap_err();
     expect(&error, Code::InvalidArgument, "collapsed: has 1001 spans, at most 1000");
+    let many = ListSpansRequest { expanded: vec!["x".into(); 1_001], ..of(&id) };
+    let error = client.list_spans(many).await.unwrap_err();
+    expect(&error, Code::InvalidArgument, "expanded: has 1001 spans, at most 1000");
     world.stop().await;
 }
 
@@ -92,6 +97,9 @@ async fn the_past_is_shown_as_it_stood() {
     assert_eq!((then.at_seq, then.head_seq), (2, head));
     let around = list(&world, ListSpansRequest { around_seq: 2, limit: 1, ..of(&id) }).await;
     assert_eq!((ids(&around.spans), around.around_row), (vec!["model:1"], 2));
+    let last = list(&world, ListSpansRequest { around_seq: head, limit: 1, ..of(&id) }).await;
+    let around = list(&world, ListSpansRequest { around_last: true, limit: 1, ..of(&id) }).await;
+    assert_eq!(around, last);
     let mut client = world.sessions().await;
     for (request, field) in [
         (ListSpansRequest { at_seq: 99, ..of(&id) }, "at_seq: is 99, but the head of session"),

@@ -66,6 +66,8 @@ async fn what_is_no_file_or_no_longer_open_is_refused_in_words() {
     let refused = post(world.address, "/view", "", b"no archive").await;
     assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
     assert_eq!(json(&refused)["error"]["code"], "INVALID_ARGUMENT");
+    let words = json(&refused)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(words.starts_with("the file was not opened: this is no exported session"), "{words}");
     let strange = post(world.address, "/view", "origin: http://evil.example\r\n", b"").await;
     assert!(strange.starts_with("HTTP/1.1 403 "), "{strange}");
     let gone = call(world.address, "/view/00ff", "ListSessions").await;

@@ -56,7 +56,16 @@ async fn files_are_kept_by_browsers_as_long_as_they_are_true() {
     assert_eq!(answer.header("content-type"), Some("text/javascript; charset=utf-8"));
     assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    let tag = answer.header("etag").unwrap().to_owned();
     assert!(answer.text().await.len() > 1_000);
+    let packed = get(world.address, &script, &[("accept-encoding", "br;q=1, gzip")]).await;
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_eq!(packed.header("content-type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(packed.header("vary"), Some("accept-encoding"));
+    assert_ne!(packed.header("etag"), Some(tag.as_str()));
+    let plain = get(world.address, &script, &[("accept-encoding", "gzip;q=0, br")]).await;
+    assert_eq!(plain.header("content-encoding"), None);
+    assert_eq!(plain.header("etag"), Some(tag.as_str()));
     for path in ["/assets/index-0.js", "/assets/", "/assets/../index.html", "/elsewhere"] {
         assert_eq!(get(world.address, path, &[]).await.status, 404, "{path}");
     }

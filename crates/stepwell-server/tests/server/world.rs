@@ -64,6 +64,7 @@ impl ModelPort for Script {
             endpoint: "script".into(),
             first_token_ms: 1,
             duration_ms: 2,
+            tokens: None,
         };
         match turn {
             Some(Turn::Say(pieces)) => {

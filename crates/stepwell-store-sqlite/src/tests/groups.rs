@@ -140,3 +140,12 @@ fn a_wrong_hint_costs_time_only() {
     let behind = write::append(&conn, claim(1), &write(3), Some(1)).unwrap();
     assert!(matches!(behind, Err(AppendError::Conflict { .. })), "{behind:?}");
 }
+
+#[tokio::test]
+async fn a_state_for_the_cache_does_not_wait_for_ever_for_another_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    created(&store, 1).await;
+    store.put_checkpoint(id(1), Seq(1), 1, b"outline".to_vec()).await.unwrap();
+    while store.checkpoint(id(1), Seq(1), 1).await.unwrap().is_none() {}
+}

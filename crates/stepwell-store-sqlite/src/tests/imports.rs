@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use stepwell_core::codec::{EVENT_SCHEMA, encode};
 use stepwell_core::{EventBody, Seq};
 use stepwell_ports::conformance::fixtures::{created, event, id, message, read_all, swept};
-use stepwell_ports::{AppendError, Import, ImportPage, StoredEvent};
+use stepwell_ports::{AppendError, Checkpoint, Import, ImportPage, StoredEvent};
 
 use super::common::{database, open_shared};
 
@@ -22,7 +22,9 @@ fn page(count: u64) -> ImportPage {
             body: encode(&body).unwrap(),
         }
     };
-    ImportPage { after: Seq(0), events: (1..=count).map(stored).collect(), blobs: Vec::new() }
+    let events = (1..=count).map(stored).collect();
+    let checkpoints = vec![Checkpoint { seq: Seq(1), version: 1, state: b"outline".to_vec() }];
+    ImportPage { events, checkpoints, ..ImportPage::default() }
 }
 
 fn count(folder: &std::path::Path, table: &str) -> u32 {
@@ -48,6 +50,7 @@ async fn an_import_that_was_cut_off_is_gone_after_the_next_start() {
     swept(&store).await;
     drop(store);
     assert_eq!((count(folder.path(), "events"), count(folder.path(), "imports")), (1, 0));
+    assert_eq!(count(folder.path(), "checkpoints"), 0);
 }
 
 #[tokio::test]
@@ -65,4 +68,5 @@ async fn a_dropped_import_goes_as_a_deleted_session_does() {
     swept(&store).await;
     drop(store);
     assert_eq!((count(folder.path(), "events"), count(folder.path(), "imports")), (0, 1));
+    assert_eq!(count(folder.path(), "checkpoints"), 0);
 }

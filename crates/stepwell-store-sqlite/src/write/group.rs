@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use super::job::Job;
 use super::lazy::Lazy;
 use super::sweep::{self, Pace};
+use super::wait::receive_within;
 use super::wal::Wal;
 use super::{Message, moment};
 use crate::error::{self, About};
@@ -24,6 +25,10 @@ const GROUP_MAX: usize = 256;
 /// How long it waits with nothing arriving before a group is taken to be complete: a fraction of what
 /// an fsync takes.
 const COMPLETE_AFTER: Duration = Duration::from_micros(30);
+
+/// How long states for the cache wait for a write that takes them along: what nobody reads from the
+/// cache is computed again at each look.
+const LAZY_AFTER: Duration = Duration::from_millis(250);
 
 /// The writer thread's state.
 pub(crate) struct Writer {
@@ -64,6 +69,7 @@ impl Writer {
         let mut messages = Vec::with_capacity(GROUP_MAX);
         let mut group = Vec::with_capacity(GROUP_MAX);
         while self.receive(&mut messages) {
+            let nothing_came = messages.is_empty();
             for message in messages.drain(..) {
                 match message {
                     Message::Job(job) => group.push(job),
@@ -71,7 +77,8 @@ impl Writer {
                 }
             }
             let is_idle = group.is_empty();
-            if !group.is_empty() || self.lazy.is_full() {
+            let is_late = nothing_came && !self.lazy.is_empty();
+            if !group.is_empty() || self.lazy.is_full() || is_late {
                 self.write(&mut group);
             }
             if self.has_rest() && (is_idle || self.pace.is_overdue()) {
@@ -86,7 +93,7 @@ impl Writer {
     }
 
     /// Takes what waits; sleeps while there is nothing. `false` at the end. Comes back with nothing
-    /// while there is a rest of deleted sessions to remove.
+    /// while there is a rest of deleted sessions to remove, and when states waited long enough.
     ///
     /// Sessions that were answered together come back one after the other. To begin with the first
     /// of them would leave the rest for a second fsync, again and again, at half the speed. So as
@@ -101,8 +108,13 @@ impl Writer {
         {
             return true;
         }
-        if messages.is_empty() && self.messages.blocking_recv_many(messages, GROUP_MAX) == 0 {
-            return false;
+        if messages.is_empty() {
+            let patience = if self.lazy.is_empty() { Duration::MAX } else { LAZY_AFTER };
+            match receive_within(&mut self.messages, messages, GROUP_MAX, patience) {
+                Some(0) => return false,
+                Some(_) => {}
+                None => return true,
+            }
         }
         self.linger(messages, self.expected, COMPLETE_AFTER);
         self.linger(messages, GROUP_MAX, Duration::ZERO);

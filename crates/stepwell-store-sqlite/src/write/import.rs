@@ -6,6 +6,7 @@ use stepwell_core::{Seq, SessionId};
 use stepwell_ports::{AppendError, Import, Imported, StoredEvent};
 
 use super::delete::{next_key, note_key};
+use super::lazy::insert_checkpoint;
 use super::sessions::{
     NewRow, find, insert_blobs, insert_events, insert_refs, insert_row, write_approval,
 };
@@ -22,6 +23,17 @@ pub(crate) struct PackedPage {
     pub(crate) blobs: Vec<StoredBlob>,
     /// Addresses of the payloads that they refer to.
     pub(crate) refs: Vec<String>,
+    pub(crate) checkpoints: Vec<PackedCheckpoint>,
+}
+
+/// An outline, compressed.
+#[derive(Debug)]
+pub(crate) struct PackedCheckpoint {
+    pub(crate) seq: Seq,
+    pub(crate) version: u32,
+    /// Size before compression.
+    pub(crate) bytes: usize,
+    pub(crate) data: Vec<u8>,
 }
 
 /// Reserves a key.
@@ -55,6 +67,9 @@ pub(crate) fn import_events(
     insert_events(conn, to_sql(import.key), &page.events)?;
     insert_refs(conn, to_sql(import.key), &page.refs)?;
     insert_blobs(conn, &page.blobs)?;
+    for it in &page.checkpoints {
+        insert_checkpoint(conn, to_sql(import.key), (it.seq, it.version), it.bytes, &it.data)?;
+    }
     conn.prepare_cached("UPDATE imports SET head = ?2 WHERE key = ?1")?
         .execute(params![to_sql(import.key), to_sql(page.head.0)])?;
     Ok(Ok(page.head))
@@ -113,6 +128,7 @@ pub(crate) fn forget_imports(conn: &Connection) -> rusqlite::Result<()> {
 
 fn leave_to_sweep(conn: &Connection, key: i64) -> rusqlite::Result<()> {
     conn.prepare_cached("INSERT INTO deletions (session) VALUES (?1)")?.execute([key])?;
+    conn.prepare_cached("DELETE FROM checkpoints WHERE session = ?1")?.execute([key])?;
     note_key(conn, key)
 }
 

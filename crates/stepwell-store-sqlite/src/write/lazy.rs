@@ -31,16 +31,8 @@ impl Snapshot {
     pub(crate) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let (session_id, seq, version) = self.key;
         let Some(found) = find(conn, session_id)? else { return Ok(()) };
-        let values =
-            params![found.key, to_sql(seq.0), version, to_sql(self.bytes as u64), self.data];
         if self.is_checkpoint {
-            return conn
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO checkpoints (session, seq, version, bytes, state)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(values)
-                .map(|_| ());
+            return insert_checkpoint(conn, found.key, (seq, version), self.bytes, &self.data);
         }
         let kept: Option<(i64, u32)> = conn
             .prepare_cached("SELECT seq, version FROM snapshots WHERE session = ?1")?
@@ -53,9 +45,25 @@ impl Snapshot {
             "INSERT OR REPLACE INTO snapshots (session, seq, version, bytes, state)
              VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(values)
+        .execute(params![found.key, to_sql(seq.0), version, to_sql(self.bytes as u64), self.data])
         .map(|_| ())
     }
+}
+
+/// Writes an outline: `data` is its `bytes` bytes, compressed.
+pub(super) fn insert_checkpoint(
+    conn: &Connection,
+    key: i64,
+    (seq, version): (Seq, u32),
+    bytes: usize,
+    data: &[u8],
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO checkpoints (session, seq, version, bytes, state)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![key, to_sql(seq.0), version, to_sql(bytes as u64), data])
+    .map(|_| ())
 }
 
 /// States that wait: of each session the latest one, and its checkpoints.

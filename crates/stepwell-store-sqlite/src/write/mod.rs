@@ -11,6 +11,7 @@ mod job;
 mod lazy;
 mod sessions;
 mod sweep;
+mod wait;
 mod wal;
 
 use std::path::Path;
@@ -28,7 +29,8 @@ pub(crate) use catalogue::{beat, put_agent, put_tools};
 pub(crate) use delete::delete;
 pub(crate) use group::Writer;
 pub(crate) use import::{
-    PackedPage, forget_imports, import_begin, import_drop, import_events, import_finish,
+    PackedCheckpoint, PackedPage, forget_imports, import_begin, import_drop, import_events,
+    import_finish,
 };
 pub(crate) use job::{Job, Pending};
 pub(crate) use lazy::Snapshot;

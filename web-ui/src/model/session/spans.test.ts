@@ -18,6 +18,7 @@ function span(id: string, depth: number, firstSeq: number, lastSeq: number, more
     size: 1,
     children: 0,
     isLast: false,
+    isFolded: false,
     ...more,
   };
 }

@@ -19,6 +19,8 @@ export interface Span {
   readonly size: number;
   readonly children: number;
   readonly isLast: boolean;
+  /** What is below it is left out. */
+  readonly isFolded: boolean;
 }
 
 /** A moment of the past: right after that event. */

@@ -1,7 +1,8 @@
 import type { State } from "../../api/decode-history.ts";
+import type { ModelAccount } from "../../model/account.ts";
 import { indented } from "../../model/session/indent.ts";
 import { visible } from "../../model/visible.ts";
-import { bytes, count, exact } from "../../model/words.ts";
+import { bytes, count, exact, money } from "../../model/words.ts";
 import { CliLine, Copy } from "../../parts/copy.tsx";
 import { MachineText } from "../../parts/machine-text.tsx";
 import { Left } from "../../parts/time.tsx";
@@ -38,6 +39,9 @@ export function AboutSession({ state, isPast }: Props) {
           {count(limits.tokens)}
           {limits.tokensMax === null ? ", no limit" : ` of ${count(limits.tokensMax)}`}
         </dd>
+        {state.models.map((it) => (
+          <FactPair key={it.model} name={`by ${visible(it.model)}`} value={modelWords(it)} />
+        ))}
         <dt>deadline</dt>
         <dd>{limits.deadlineAt === null ? "none" : exact(limits.deadlineAt)}</dd>
         <dt>request</dt>
@@ -63,6 +67,12 @@ export function AboutSession({ state, isPast }: Props) {
       <CliLine line={`stepwell show ${session.id}`} />
     </>
   );
+}
+
+function modelWords(it: ModelAccount): string {
+  const tokens = `${count(it.promptTokens)} + ${count(it.completionTokens)} tokens`;
+  const price = it.costMicros === null ? "no price" : `cost ${money(it.costMicros)}`;
+  return `${it.replies} replies, ${tokens}, ${price}`;
 }
 
 function FactPair({ name, value }: { readonly name: string; readonly value: React.ReactNode }) {

@@ -44,6 +44,8 @@ export function Conversation(props: Props) {
     estimateSize: () => HEIGHT_GUESS,
     overscan: OVERSCAN,
     anchorTo: "start",
+    // The end is what is read first.
+    initialOffset: () => count * HEIGHT_GUESS,
   });
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? -1, inSight.at(-1)?.index ?? -1];

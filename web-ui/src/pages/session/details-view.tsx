@@ -105,7 +105,8 @@ function ReplyPart({ reply }: { readonly reply: Reply }) {
           <dd>{count(promptTokens)}</dd>
           <dt>of that cached</dt>
           <dd>
-            {count(cachedTokens)} {percent(cachedTokens, promptTokens)}
+            {count(cachedTokens)}
+            {promptTokens > 0 && `, ${percent(cachedTokens, promptTokens)}`}
           </dd>
           <dt>completion</dt>
           <dd>{count(completionTokens)}</dd>

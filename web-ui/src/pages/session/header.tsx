@@ -4,9 +4,10 @@ import { Link } from "wouter";
 import { address } from "../../address.ts";
 import type { State } from "../../api/decode-history.ts";
 import { type Steer, useSteer } from "../../api/history-queries.ts";
+import { cost } from "../../model/account.ts";
 import { meaning } from "../../model/status.ts";
 import { visible } from "../../model/visible.ts";
-import { count, percent, shortId } from "../../model/words.ts";
+import { count, money, percent, shortId } from "../../model/words.ts";
 import { Button } from "../../parts/button.tsx";
 import { Copy } from "../../parts/copy.tsx";
 import { Failed } from "../../parts/states.tsx";
@@ -30,6 +31,7 @@ interface Props {
 /** What the session is, where it is, and what can be done with it. */
 export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Props) {
   const { session, limits } = state;
+  const spent = cost(state.models);
   return (
     <header className="session-head">
       <h1 title={visible(session.title)}>{visible(session.title)}</h1>
@@ -51,6 +53,12 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
             <span className="quiet"> of {count(limits.tokensMax)}</span>
           )}
         </Fact>
+        {spent !== null && (
+          <Fact name="cost">
+            {money(spent.micros)}
+            {spent.unpriced > 0 && <span className="quiet">+ ?</span>}
+          </Fact>
+        )}
         <Fact name="cached">
           {percent(session.usage.cachedTokens, session.usage.promptTokens) || "–"}
         </Fact>

@@ -35,11 +35,15 @@ export function PromptView({ sessionId, requested }: Props) {
         <dd>
           {total} messages, {bytes(promptBytes)}
         </dd>
-        <dt>same as in step {body.step - 1}</dt>
-        <dd>
-          {before} messages
-          {hasSameHead ? "" : "; model, instructions or tools are others: no cache holds"}
-        </dd>
+        {body.step > 1 && (
+          <>
+            <dt>same as in step {body.step - 1}</dt>
+            <dd>
+              {before} messages
+              {hasSameHead ? "" : "; model, instructions or tools are others: no cache holds"}
+            </dd>
+          </>
+        )}
         <dt>added</dt>
         <dd>{total - before} messages</dd>
       </dl>

@@ -1,16 +1,20 @@
-import { useState } from "react";
-import type { Moment } from "../../address.ts";
-import { type TreeView, useFeed, useMomentState } from "../../api/history-queries.ts";
+import { useEffect, useState } from "react";
+import { Link } from "wouter";
+import { address, type Moment } from "../../address.ts";
+import { useFeed, useMomentState } from "../../api/history-queries.ts";
 import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import type { DraftChange } from "../../model/session/fork-draft.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { seek, timeAt, type Unit } from "../../model/session/strip.ts";
-import { useTitle } from "../../parts/page.tsx";
+import { WHOLE } from "../../model/session/tree-view.ts";
+import { shortId } from "../../model/words.ts";
+import { Page, useTitle } from "../../parts/page.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { AboutSession } from "./about-session.tsx";
 import { Conversation } from "./conversation.tsx";
+import { FindBar } from "./find-bar.tsx";
 import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
@@ -30,6 +34,7 @@ import "./conversation.css";
 import "./scrubber.css";
 import "./inspector.css";
 import "./dialogs.css";
+import "./find.css";
 
 interface Props {
   readonly moment: Moment;
@@ -46,22 +51,26 @@ const CALM_MS = 200;
 export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { sessionId } = moment;
   const [seq, setSeq] = useMoment(moment);
-  const feed = useFeed(sessionId);
+  // What is read first is painted first: the strip of a long session is some work.
+  const [isPainted, setPainted] = useState(false);
+  const feed = useFeed(sessionId, isPainted);
   const { strip } = feed;
   const head = useCalm(strip.length, CALM_MS);
   const isNow = seq === null || (head > 0 && seq >= head);
   const shown = isNow ? head : seq;
-  const [view, setView] = useState<TreeView>({ collapsed: [], depthMax: null });
+  const [view, setView] = useState(WHOLE);
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
-  const state = useMomentState(sessionId, shown, isNow, true);
+  const state = useMomentState(sessionId, isNow ? null : shown, head, true);
+  const isRead = state.data !== undefined;
+  useEffect(() => setPainted(isRead), [isRead]);
   const now = useSession(sessionId);
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
   const then: Then | null = isNow ? null : { seq: shown, time };
   // The state tells the head before the strip is there.
   const known = Math.max(head, state.data?.headSeq ?? 0);
-  const selection = useSelection(sessionId, view, isNow ? known : shown, then, known);
+  const selection = useSelection(sessionId, view, then, known);
   useTitle(state.data?.session.title ?? sessionId);
   const show = (to: number | null) => {
     selection.clear();
@@ -69,13 +78,22 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   };
   useTimeKeys(strip, shown, show, () => setOpen("goTo"));
   useKeys(isReadOnly ? {} : { fork: () => setOpen("fork") });
+  const [isFinding, setFinding] = useState(false);
+  useKeys(isFinding ? {} : { find: () => setFinding(true) });
+  const showFound = (found: number) => {
+    if (found > shown) show(null);
+    selection.selectEvent(found);
+  };
 
   if (state.data === undefined) {
     if (state.error === null) return <Skeleton />;
     return (
-      <main className="page">
+      <Page title={`Session ${shortId(sessionId)}`}>
         <Failed doing="read the session" error={state.error} onRetry={state.refetch} />
-      </main>
+        <p>
+          <Link href={address.sessions()}>All sessions</Link>
+        </p>
+      </Page>
     );
   }
   const explain = isNow ? (now.data?.session.explain ?? state.data.session.explain) : "";
@@ -103,6 +121,14 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           />
         )}
         {seq !== null && head > 0 && seq > head && <BeyondBar seq={seq} head={head} />}
+        {isFinding && (
+          <FindBar
+            sessionId={sessionId}
+            from={isNow ? 0 : shown}
+            onSelect={showFound}
+            onClose={() => setFinding(false)}
+          />
+        )}
         {isNow && <WaitBar state={state.data} explain={explain} isReadOnly={isReadOnly} />}
       </div>
       <Panes
@@ -114,6 +140,8 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               strip={strip}
               head={head}
               around={selection.around}
+              error={selection.error}
+              onRetry={selection.retry}
               view={view}
               onView={setView}
               then={then}

@@ -19,15 +19,15 @@ interface Props {
   /** Where the bar of an open span ends. */
   readonly now: number;
   readonly isSelected: boolean;
-  readonly isFolded: boolean;
   readonly onSelect: (span: Span) => void;
   readonly onFold: (span: Span) => void;
 }
 
 export const TreeRow = memo(function TreeRow(props: Props) {
-  const { row, top, span, scale, now, isSelected, isFolded, onSelect, onFold } = props;
+  const { row, top, span, scale, now, isSelected, onSelect, onFold } = props;
   const style = { transform: `translateY(${top}px)` };
   if (span === null) return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
+  const { isFolded } = span;
   const end = span.end ?? Math.max(now, span.start);
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
   const words = statusWords(span);

@@ -1,5 +1,5 @@
 import { ChevronsDownUp, ChevronsUpDown, ZoomIn, ZoomOut } from "lucide-react";
-import type { TreeView } from "../../api/history-queries.ts";
+import { STEPS_ONLY, type TreeView, WHOLE } from "../../model/session/tree-view.ts";
 import { Button } from "../../parts/button.tsx";
 import type { Zoom } from "./tree.tsx";
 
@@ -24,7 +24,7 @@ export function TreeTools({ view, onView, zoom, onZoom }: Props) {
             <ChevronsDownUp size={14} aria-hidden />
           )
         }
-        onClick={() => onView({ collapsed: [], depthMax: isStepsOnly ? null : 1 })}
+        onClick={() => onView(isStepsOnly ? WHOLE : STEPS_ONLY)}
       >
         {isStepsOnly ? "Unfold all" : "Steps only"}
       </Button>

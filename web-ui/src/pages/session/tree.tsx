@@ -1,15 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import {
-  SPANS_PAGE,
-  type SpanWindow,
-  type TreeView,
-  useSpanPages,
-} from "../../api/history-queries.ts";
+import { SPANS_PAGE, type SpanWindow, useSpanPages } from "../../api/history-queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import { asOf, type Span, type Then } from "../../model/session/spans.ts";
 import { type Strip, timeAt } from "../../model/session/strip.ts";
 import { timeScale } from "../../model/session/time-scale.ts";
+import { folded, type TreeView } from "../../model/session/tree-view.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { Folds, TreeRow } from "./tree-row.tsx";
 
@@ -26,6 +22,9 @@ interface Props {
   readonly head: number;
   /** Rows that were read already, around what is selected. */
   readonly around: SpanWindow | undefined;
+  /** Why they could not be read. */
+  readonly error: unknown;
+  readonly onRetry: () => void;
   readonly view: TreeView;
   readonly onView: (view: TreeView) => void;
   readonly then: Then | null;
@@ -42,37 +41,49 @@ interface Props {
 
 /** The spans of a session as a tree with a bar of time behind each; only rows in sight are read. */
 export function Tree(props: Props) {
-  const { sessionId, strip, view, then, selectedId, selectedRow, onSelect } = props;
+  const { around, error, onRetry } = props;
+  if (around !== undefined) return <Rows {...props} around={around} />;
+  if (error === null) return <Loading what="the steps" rows={12} />;
+  return <Failed doing="read the steps" error={error} onRetry={onRetry} />;
+}
+
+interface RowsProps extends Props {
+  readonly around: SpanWindow;
+}
+
+function Rows(props: RowsProps) {
+  const { sessionId, strip, view, then, selectedId, selectedRow, onSelect, around } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [pages, setPages] = useState<readonly number[]>([]);
-  const { around } = props;
   const read = useSpanPages(sessionId, view, pages, props.head);
   const { rows, error, retry } = read;
-  const total = read.total ?? around?.total ?? null;
-  const count = props.rowsThen ?? total ?? 0;
+  const count = props.rowsThen ?? read.total ?? around.total;
+  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
+  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   const lines = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
     overscan: OVERSCAN,
+    // At once where it is to be, so that nothing else is read.
+    initialOffset: () => Math.max(0, ((sightRow ?? 0) + 1) * ROW_HEIGHT - window.innerHeight),
   });
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
-  const isAround = around !== undefined && first >= around.first && last < endOf(around);
+  const isAround = first >= around.first && last < endOf(around);
   useEffect(() => {
     if (last > 0 && !isAround) setPages((before) => pagesOf(first, last, before));
   }, [first, last, isAround]);
-  // What is about the session as a whole was chosen by nobody: the newest is what to look at.
-  const hasSize = (lines.scrollRect?.height ?? 0) > 0;
-  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
+  // What opens above the tree makes it less high, and the row must not get lost below.
+  const height = lines.scrollRect?.height ?? 0;
   useEffect(() => {
-    if (hasSize && sightRow !== null && sightRow >= 0 && sightRow < count)
+    if (height > 0 && sightRow !== null && sightRow >= 0 && sightRow < count)
       lines.scrollToIndex(sightRow);
-  }, [sightRow, count, hasSize, lines]);
+  }, [sightRow, count, height, lines]);
 
   const spanAt = useCallback(
     (row: number): Span | null => {
-      const span = rows.get(row) ?? around?.rows[row - around.first];
+      const span = rows.get(row) ?? around.rows[row - around.first];
       return span === undefined ? null : asOf(span, then);
     },
     [rows, around, then],
@@ -85,9 +96,6 @@ export function Tree(props: Props) {
   useTreeKeys({ ...props, row, selected: spanAt(row), count, select, spanAt });
   const scale = useScale(strip, props.zoom, spanAt, first, last, then);
 
-  if (error !== null && total === null)
-    return <Failed doing="read the steps" error={error} onRetry={retry} />;
-  if (total === null) return <Loading what="the steps" rows={12} />;
   return (
     <div
       ref={scroller}
@@ -112,7 +120,6 @@ export function Tree(props: Props) {
               scale={scale}
               now={then?.time ?? timeAt(strip, strip.length)}
               isSelected={span !== null && span.id === selectedId}
-              isFolded={span !== null && isFolded(view, span)}
               onSelect={onSelect}
               onFold={(it) => props.onView(folded(view, it))}
             />
@@ -131,19 +138,6 @@ function pagesOf(first: number, last: number, before: readonly number[]): readon
   const [from, to] = [Math.floor(first / SPANS_PAGE), Math.floor(last / SPANS_PAGE)];
   const pages = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   return pages.join() === before.join() ? before : pages;
-}
-
-export function isFolded(view: TreeView, span: Span): boolean {
-  return view.collapsed.includes(span.id) || span.depth === view.depthMax;
-}
-
-/** The view with that span folded or unfolded. */
-export function folded(view: TreeView, span: Span): TreeView {
-  if (span.depth === view.depthMax) return { collapsed: [], depthMax: null };
-  const collapsed = view.collapsed.includes(span.id)
-    ? view.collapsed.filter((id) => id !== span.id)
-    : [...view.collapsed, span.id];
-  return { ...view, collapsed };
 }
 
 interface Keyed extends Props {
@@ -169,11 +163,11 @@ function useTreeKeys({ view, onView, selected, row, count, select, spanAt }: Key
     first: () => select(0),
     last: () => select(count - 1),
     fold: () => {
-      if (selected !== null && canFold && !isFolded(view, selected)) onView(folded(view, selected));
+      if (selected !== null && canFold && !selected.isFolded) onView(folded(view, selected));
       else select(parentRow());
     },
     unfold: () => {
-      if (selected !== null && canFold && isFolded(view, selected)) onView(folded(view, selected));
+      if (selected !== null && canFold && selected.isFolded) onView(folded(view, selected));
       else select(row + 1);
     },
   });

@@ -1,10 +1,5 @@
 import { useCallback, useState } from "react";
-import {
-  type SpanWindow,
-  type TreeView,
-  useMomentState,
-  useSpansAround,
-} from "../../api/history-queries.ts";
+import { type SpanWindow, useMomentState, useSpansAround } from "../../api/history-queries.ts";
 import type { Message } from "../../model/session/messages.ts";
 import {
   callSpanId,
@@ -13,6 +8,7 @@ import {
   type Span,
   type Then,
 } from "../../model/session/spans.ts";
+import type { TreeView } from "../../model/session/tree-view.ts";
 
 /** What a person chose. While nothing is chosen, the moment that is shown chooses. */
 interface Chosen {
@@ -29,6 +25,9 @@ export interface Selection {
   readonly isChosen: boolean;
   /** The rows around it. */
   readonly around: SpanWindow | undefined;
+  /** Why they could not be read. */
+  readonly error: unknown;
+  readonly retry: () => void;
   /** Its row in the tree. */
   readonly row: number | null;
   /** Rows of the tree at the moment that is shown, when it is past. */
@@ -39,6 +38,8 @@ export interface Selection {
   readonly selectSpan: (span: Span) => void;
   readonly selectMessage: (message: Message) => void;
   readonly selectCall: (callId: string, seq: number) => void;
+  /** Chooses what the event is about. */
+  readonly selectEvent: (seq: number) => void;
   readonly clear: () => void;
 }
 
@@ -46,23 +47,26 @@ export interface Selection {
 export function useSelection(
   sessionId: string,
   view: TreeView,
-  shown: number,
   then: Then | null,
   head: number,
 ): Selection {
   const [chosen, setChosen] = useState<Chosen | null>(null);
-  const around = useSpansAround(sessionId, view, chosen?.seq ?? shown, head).data;
-  const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head).data;
+  const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head);
+  const around = read.data;
+  const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
   const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
   const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
   const span = around?.rows[place] ?? null;
   const spanId = chosen?.spanId ?? span?.id ?? null;
+  const shown = then?.seq ?? head;
   const message = useMessageOf(sessionId, chosen?.isFromTree === true ? span : null, shown);
   return {
     spanId,
     span,
     isChosen: chosen !== null,
     around,
+    error: read.error,
+    retry: () => void read.refetch(),
     row: around === undefined || place < 0 ? null : around.first + place,
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
@@ -80,6 +84,7 @@ export function useSelection(
       (callId, seq) => setChosen({ spanId: callSpanId(callId), seq, isFromTree: false }),
       [],
     ),
+    selectEvent: useCallback((seq) => setChosen({ spanId: null, seq, isFromTree: true }), []),
     clear: useCallback(() => setChosen(null), []),
   };
 }
@@ -97,7 +102,7 @@ function isAbout(message: Message, spanId: string | null): boolean {
 /** Number of the message that a span ended with. */
 function useMessageOf(sessionId: string, span: Span | null, shown: number): number | null {
   const seq = span === null ? 0 : Math.min(span.lastSeq, shown);
-  const { data } = useMomentState(sessionId, seq, false, span !== null);
+  const { data } = useMomentState(sessionId, seq, 0, span !== null);
   if (span === null || data === undefined || data.messagesTotal === 0) return null;
   if (span.kind === "session") return null;
   const own = data.tail.findLast((it) => spanOf(it) === span.id);

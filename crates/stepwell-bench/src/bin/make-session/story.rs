@@ -162,6 +162,7 @@ impl Story {
             endpoint: ENDPOINT.into(),
             first_token_ms: took / 4,
             duration_ms: took,
+            tokens: None,
         })
     }
 

@@ -4,6 +4,7 @@
 //! `docs/prefix-cache.md`.
 
 mod cases;
+mod histories;
 mod picture;
 mod prefix;
 mod scene;
@@ -34,8 +35,8 @@ struct Args {
     /// Where to write the picture of the prefix measurement.
     #[arg(long)]
     picture: Option<PathBuf>,
-    /// Only the cases, only the measurement, or only the session.
-    #[arg(long, value_parser = ["cases", "prefix", "session"])]
+    /// Only the cases, only the session, or only one of the measurements.
+    #[arg(long, value_parser = ["cases", "session", "prefix", "histories"])]
     only: Option<String>,
     /// Only cases with this in their name.
     #[arg(long, default_value = "")]
@@ -58,6 +59,11 @@ fn main() -> anyhow::Result<()> {
             if let Some(path) = &args.picture {
                 std::fs::write(path, picture::draw(&runs))?;
             }
+        }
+        if wants("histories") {
+            let runs = histories::measure(&scene).await?;
+            println!("{}", histories::table(&runs));
+            histories::check(&runs)?;
         }
         if wants("cases") {
             failed = cases::run(&scene, &mut server, &args.case).await?;

@@ -6,11 +6,10 @@ use anyhow::Context as _;
 use serde_json::json;
 use stepwell_core::account::Account;
 use stepwell_core::agent::Agent;
-use stepwell_core::event::{ModelReplied, ToolCall};
 use stepwell_core::prompt::Prompt;
-use stepwell_core::{CallId, Text};
 use stepwell_ports::ModelAnswer;
 
+use crate::histories::replied;
 use crate::scene::Scene;
 
 const STEPS: u32 = 12;
@@ -135,30 +134,6 @@ fn prompt(agent: &Agent, task: &str, said: &[(ModelAnswer, String)]) -> Prompt {
         }
     }
     prompt
-}
-
-fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
-    let calls = answer.tool_calls.iter().zip(1..).map(|(call, index)| ToolCall {
-        call_id: CallId { step, index },
-        wire_id: call.id.clone(),
-        name: call.name.clone(),
-        arguments: Text::from(call.arguments.as_str()),
-        repaired: None,
-        problem: None,
-    });
-    ModelReplied {
-        step,
-        attempt: 1,
-        content: Text::from(answer.content.as_str()),
-        reasoning: Text::from(""),
-        tool_calls: calls.collect(),
-        finish_reason: answer.finish_reason,
-        usage: answer.usage,
-        answer_problem: None,
-        endpoint: answer.endpoint.clone(),
-        first_token_ms: answer.first_token_ms,
-        duration_ms: answer.duration_ms,
-    }
 }
 
 fn observation(step: u32) -> String {

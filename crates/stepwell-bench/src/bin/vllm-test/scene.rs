@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use stepwell_core::account::Measured;
 use stepwell_core::agent::{Agent, Effect, ModelSpec, ModelTimeouts, ToolKind, ToolSpec};
 use stepwell_core::prompt::Prompt;
+use stepwell_core::tokens::Tokens;
 use stepwell_core::{JsonText, SessionId};
 use stepwell_llm::OpenAiClient;
 use stepwell_ports::{
@@ -71,7 +72,7 @@ impl Scene {
 
     /// Begins a request.
     pub(crate) fn begin(&self, agent: &Agent, prompt: Prompt) -> Asked {
-        self.begin_measured(agent, prompt, None)
+        self.begin_knowing(agent, prompt, None, Tokens::default())
     }
 
     /// Begins a request of which so much was counted before.
@@ -81,12 +82,28 @@ impl Scene {
         prompt: Prompt,
         measured: Option<Measured>,
     ) -> Asked {
+        self.begin_knowing(agent, prompt, measured, Tokens::default())
+    }
+
+    /// Begins a request of a session whose last request and reply had these tokens.
+    pub(crate) fn begin_after(&self, agent: &Agent, prompt: Prompt, tokens: Tokens) -> Asked {
+        self.begin_knowing(agent, prompt, None, tokens)
+    }
+
+    fn begin_knowing(
+        &self,
+        agent: &Agent,
+        prompt: Prompt,
+        measured: Option<Measured>,
+        tokens: Tokens,
+    ) -> Asked {
         let (told, first_piece) = mpsc::channel(1);
         let cancel = CancellationToken::new();
         let request = ModelRequest {
             session_id: SessionId::from_random([7; 16]),
             step: 1,
             attempt: 1,
+            tokens,
             model: agent.model.clone(),
             measured,
             affinity: Affinity::default(),

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 const START_WITHIN: Duration = Duration::from_secs(400);
 /// How long it may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// Four run, three wait, the next is refused.
-const FLAGS: &str = "--max-num-queued-reqs 3";
+/// Four run, three wait, the next is refused. Tokens are taken as well as messages.
+const FLAGS: &str = "--max-num-queued-reqs 3 --enable-scale-out";
 const SEQS: &str = "4";
 
 /// A vLLM server.
@@ -32,7 +32,11 @@ impl Server {
         let begun = Instant::now();
         let child = spawn(command, port)?;
         let mut server = Self { command: command.into(), port, child, started_in: Duration::ZERO };
-        server.wait_until_well(begun).await?;
+        if let Err(error) = server.wait_until_well(begun).await {
+            // Its engine would stay with its memory. It may have ended by itself.
+            let _ = server.kill().await;
+            return Err(error);
+        }
         server.started_in = begun.elapsed();
         Ok(server)
     }

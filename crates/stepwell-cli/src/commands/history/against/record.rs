@@ -325,6 +325,7 @@ pub(super) mod tests {
             endpoint: String::new(),
             first_token_ms: 0,
             duration_ms: 0,
+            tokens: None,
         };
         let (call_id, reason) = (CallId { step: 1, index: 4 }, RefusalReason::WorkerLost);
         let lost = ToolRefused { call_id, reason, message: "lost 3 times".into() };
