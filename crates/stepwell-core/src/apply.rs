@@ -416,7 +416,10 @@ fn refused(state: &mut SessionState, it: &ToolRefused) -> Result<(), String> {
     let call = call_mut(state, it.call_id)?;
     let open = matches!(
         call.status,
-        CallStatus::Proposed | CallStatus::TurnedDown { .. } | CallStatus::Lost { .. }
+        CallStatus::Proposed
+            | CallStatus::Approved
+            | CallStatus::TurnedDown { .. }
+            | CallStatus::Lost { .. }
     );
     if !open {
         return Err(format!("call {} cannot be refused", it.call_id));

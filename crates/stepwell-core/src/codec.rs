@@ -13,7 +13,7 @@ use crate::event::{Edit, EventBody, EventKind, ModelReplied};
 use crate::text::{BlobRef, INLINE_BYTES_MAX, PREVIEW_BYTES_MAX, Text, prefix};
 
 /// Schema that [`encode`] writes.
-pub const EVENT_SCHEMA: u16 = 2;
+pub const EVENT_SCHEMA: u16 = 3;
 
 /// A stored event that cannot be read. Its session is quarantined, never the process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

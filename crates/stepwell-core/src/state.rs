@@ -21,7 +21,7 @@ use crate::text::Text;
 use crate::tokens::Tokens;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 5;
+pub const STATE_VERSION: u32 = 6;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -136,7 +136,7 @@ pub struct Origin {
     pub workspace: String,
     /// Seed of derived values.
     pub seed: String,
-    /// Time of the first event.
+    /// Time of the first event; for a fork, when it was forked.
     pub created_at: TimestampMs,
 }
 

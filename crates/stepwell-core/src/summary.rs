@@ -31,7 +31,7 @@ pub struct SessionRow {
     pub step: u32,
     /// Tokens so far: the three sums of [`Usage::listed`].
     pub usage: Usage,
-    /// Time of the first event.
+    /// Time of the first event; for a fork, when it was forked.
     pub created_at: TimestampMs,
     /// Time of the last event.
     pub updated_at: TimestampMs,

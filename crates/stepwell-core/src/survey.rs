@@ -3,11 +3,16 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::agent::{Agent, Effect};
-use crate::event::{ApprovalDecision, Edit, Event, EventBody, ModelReplied, ToolOutcome};
+use crate::event::{
+    ApprovalDecided, ApprovalDecision, Edit, Event, EventBody, ModelReplied, ToolOutcome,
+};
 use crate::ids::{CallId, Seq};
+use crate::json::JsonText;
+use crate::state::{Call, CallStatus, SessionState};
 use crate::text::prefix;
 
 /// How much of a call's arguments a report shows, in bytes.
@@ -28,9 +33,13 @@ pub struct Survey {
 #[derive(Debug, Clone)]
 struct Called {
     tool: String,
-    arguments: String,
-    /// Every start that the session was told of before: those of tools that must not run twice.
-    dispatched: Vec<Seq>,
+    /// What ran, or would run: the model's, or what a person put in their place.
+    arguments: Arc<str>,
+    /// Each time that it was let run.
+    scheduled: Vec<Seq>,
+    /// Every start that the session was told of before, and with what: those of tools that must not
+    /// run twice.
+    dispatched: Vec<(Seq, Arc<str>)>,
     settled: Option<(Seq, Ending)>,
 }
 
@@ -43,6 +52,8 @@ pub enum Ending {
     Error,
     /// It was started, and nobody knows.
     Unknown,
+    /// It was let run and did not start.
+    NotStarted,
 }
 
 impl Ending {
@@ -59,21 +70,22 @@ impl Ending {
             Self::Ok => "ok",
             Self::Error => "error",
             Self::Unknown => "unknown",
+            Self::NotStarted => "not_started",
         }
     }
 }
 
-/// A call of a write tool that ran in the parent after the moment of the fork: what it did stays done,
-/// and the fork may do it again.
+/// A call of a write tool that parent and fork may both run. It ran in the parent after the moment of
+/// the fork, or was on its way at that moment: what it did stays done, and the fork may do it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hazard {
-    /// When it was started in the parent.
+    /// When it was started in the parent; when it was let run, if it did not start.
     pub seq: Seq,
     /// The call.
     pub call_id: CallId,
     /// The tool.
     pub tool: String,
-    /// The arguments, shortened.
+    /// The arguments with which it runs, shortened.
     pub arguments: String,
     /// How it ended in the parent.
     pub ending: Ending,
@@ -91,20 +103,18 @@ impl Survey {
             EventBody::ModelReplied(reply) => self.reply(reply, seq),
             EventBody::ToolDispatched(it) => {
                 if let Some(call) = self.calls.get_mut(&it.call_id) {
-                    call.dispatched.push(seq);
+                    call.dispatched.push((seq, call.arguments.clone()));
+                }
+            }
+            EventBody::ToolScheduled(it) => {
+                if let Some(call) = self.calls.get_mut(&it.call_id) {
+                    call.scheduled.push(seq);
                 }
             }
             EventBody::ToolFinished(it) => {
                 self.settle(it.call_id, seq, Ending::of(it.outcome));
             }
-            EventBody::ApprovalDecided(it) => match it.decision {
-                ApprovalDecision::Happened => self.settle(it.call_id, seq, Ending::Ok),
-                ApprovalDecision::Failed => self.settle(it.call_id, seq, Ending::Error),
-                ApprovalDecision::Approve
-                | ApprovalDecision::ApproveForSession
-                | ApprovalDecision::Deny
-                | ApprovalDecision::DidNotHappen => {}
-            },
+            EventBody::ApprovalDecided(it) => self.decided(it, seq),
             EventBody::SessionFinished(_) => self.end_cause = Some(event.cause),
             EventBody::OverrideApplied(it) => {
                 self.end_cause = None;
@@ -112,7 +122,6 @@ impl Survey {
             }
             EventBody::SessionCreated(_)
             | EventBody::ModelFailed(_)
-            | EventBody::ToolScheduled(_)
             | EventBody::ToolLost(_)
             | EventBody::ToolRefused(_)
             | EventBody::ApprovalRequested(_)
@@ -125,13 +134,35 @@ impl Survey {
         }
     }
 
+    fn decided(&mut self, it: &ApprovalDecided, seq: Seq) {
+        match it.decision {
+            ApprovalDecision::Happened => self.settle(it.call_id, seq, Ending::Ok),
+            ApprovalDecision::Failed => self.settle(it.call_id, seq, Ending::Error),
+            ApprovalDecision::Approve
+            | ApprovalDecision::ApproveForSession
+            | ApprovalDecision::DidNotHappen => {
+                if let Some(arguments) = &it.arguments {
+                    self.put(it.call_id, arguments);
+                }
+            }
+            ApprovalDecision::Deny => {}
+        }
+    }
+
+    /// Somebody put other arguments in the place of the model's.
+    fn put(&mut self, call_id: CallId, arguments: &JsonText) {
+        if let Some(call) = self.calls.get_mut(&call_id) {
+            call.arguments = shown(arguments.as_str());
+        }
+    }
+
     fn reply(&mut self, reply: &ModelReplied, seq: Seq) {
         self.replies.insert(reply.step, seq);
         for call in &reply.tool_calls {
-            let shown = prefix(call.arguments.preview(), ARGUMENTS_BYTES_MAX);
             let called = Called {
                 tool: call.name.clone(),
-                arguments: shown.into(),
+                arguments: shown(call.arguments.preview()),
+                scheduled: Vec::new(),
                 dispatched: Vec::new(),
                 settled: None,
             };
@@ -146,7 +177,8 @@ impl Survey {
             Edit::ToolResult { call_id, outcome, .. } => {
                 self.settle(*call_id, seq, Ending::of(*outcome));
             }
-            Edit::Arguments { .. } | Edit::Message { .. } => {}
+            Edit::Arguments { call_id, arguments } => self.put(*call_id, arguments),
+            Edit::Message { .. } => {}
         }
     }
 
@@ -187,21 +219,87 @@ impl Survey {
         self.end_cause.unwrap_or(self.head)
     }
 
-    /// What the parent did to the world after `at`, in its order.
-    pub fn hazards(&self, at: Seq, agent: &Agent) -> Vec<Hazard> {
+    /// What the parent did to the world after `at`, or was about to do then, in its order. `before` is
+    /// its state then. What a change of the fork gives the result of does not run there.
+    pub fn hazards(
+        &self,
+        at: Seq,
+        agent: &Agent,
+        before: &SessionState,
+        edits: &[Edit],
+    ) -> Vec<Hazard> {
+        let is_given = |wanted: CallId| {
+            let gives =
+                |it: &Edit| matches!(it, Edit::ToolResult { call_id, .. } if *call_id == wanted);
+            edits.iter().any(gives)
+        };
+        let writes =
+            |call: &Called| agent.tool(&call.tool).is_none_or(|tool| tool.effect == Effect::Write);
         let mut hazards = Vec::new();
         for (call_id, call) in &self.calls {
-            let writes = agent.tool(&call.tool).is_none_or(|tool| tool.effect == Effect::Write);
-            let after = call.dispatched.iter().filter(|seq| **seq > at && writes);
-            hazards.extend(after.map(|seq| Hazard {
-                seq: *seq,
+            if !writes(call) || is_given(*call_id) {
+                continue;
+            }
+            let hazard = |seq, arguments: &str, ending| Hazard {
+                seq,
                 call_id: *call_id,
                 tool: call.tool.clone(),
-                arguments: call.arguments.clone(),
-                ending: call.settled.map_or(Ending::Unknown, |(_, ending)| ending),
-            }));
+                arguments: arguments.into(),
+                ending,
+            };
+            let ending = call.settled.map_or(Ending::Unknown, |(_, ending)| ending);
+            let later = call.dispatched.partition_point(|(seq, _)| *seq <= at);
+            let (earlier, later) = call.dispatched.split_at(later);
+            hazards.extend(later.iter().map(|(seq, given)| hazard(*seq, given, ending)));
+            let open = before.calls.get(call_id).map_or(Open::No, |it| open(&it.status));
+            match (open, earlier.last()) {
+                (Open::MayHaveRun, Some((seq, given))) => {
+                    hazards.push(hazard(*seq, given, ending));
+                }
+                (Open::MayRun, _) if later.is_empty() => {
+                    let let_run = call.scheduled.iter().rev().find(|seq| **seq <= at);
+                    let seq = let_run.copied().unwrap_or(at);
+                    let given = before.calls.get(call_id).map(Call::effective_arguments);
+                    let given = shown(given.unwrap_or_default());
+                    hazards.push(hazard(seq, &given, Ending::NotStarted));
+                }
+                (Open::MayHaveRun, None) | (Open::MayRun | Open::No, _) => {}
+            }
         }
         hazards.sort_by_key(|hazard| hazard.seq);
         hazards
+    }
+}
+
+fn shown(arguments: &str) -> Arc<str> {
+    prefix(arguments, ARGUMENTS_BYTES_MAX).into()
+}
+
+/// Where a call stood at the moment of a fork.
+#[derive(Clone, Copy)]
+enum Open {
+    /// It is over, or waits for somebody's word.
+    No,
+    /// It was let run and did not begin.
+    MayRun,
+    /// It began, and its outcome was not known.
+    MayHaveRun,
+}
+
+fn open(status: &CallStatus) -> Open {
+    match status {
+        CallStatus::Approved
+        | CallStatus::Scheduled
+        | CallStatus::AwaitingRetry
+        | CallStatus::Lost { never_started: true, .. } => Open::MayRun,
+        CallStatus::Dispatched { .. }
+        | CallStatus::Lost { never_started: false, .. }
+        | CallStatus::AwaitingOutcome => Open::MayHaveRun,
+        CallStatus::Proposed
+        | CallStatus::AwaitingApproval
+        | CallStatus::TurnedDown { .. }
+        | CallStatus::AwaitingAnswer
+        | CallStatus::Sleeping
+        | CallStatus::Settled { .. } => Open::No,
     }
 }

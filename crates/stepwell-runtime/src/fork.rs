@@ -120,7 +120,7 @@ impl Engine {
             if fork.workspace.is_empty() { theirs.clone() } else { fork.workspace.clone() };
         let plan = ForkPlan {
             at,
-            hazards: survey.hazards(at, agent),
+            hazards: survey.hazards(at, agent, &before, &edits),
             shares_workspace: workspace == theirs,
             workspace,
             before,
@@ -224,6 +224,7 @@ impl ForkPlan {
             workspace: self.workspace.clone(),
             edits: self.edits.clone(),
             paused: fork.paused,
+            asks_anew: true,
         };
         Input::Fork { fork: event, by: fork.by.clone() }
     }

@@ -80,6 +80,21 @@ impl SqliteStore {
         })
     }
 
+    /// What is damaged in the file, in SQLite's words; `None` when nothing is. Reads the whole file.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_read_only`].
+    pub fn find_damage(folder: &Path) -> Result<Option<String>, OpenError> {
+        let target = open::for_reading(folder)?;
+        let looked = read::connection(&target).and_then(|conn| {
+            conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        });
+        match looked {
+            Ok(said) => Ok((said != "ok").then_some(said)),
+            Err(error) => Err(About::all("check").error(folder, &error).into()),
+        }
+    }
+
     /// The data folder.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::{Stage, agent_with};
+use stepwell_proto::v1::{ApprovalDecision, SessionStatus};
+use stepwell_tests::{Ev, Stage, agent_with};
 
 /// The model swaps the wrong numbers, unless the file that it read says what is right.
 const SCRIPT: &str = r#"
@@ -192,11 +192,123 @@ async fn a_fork_that_does_not_fit_says_why_and_makes_nothing() -> Result<()> {
         (&["--reply", "0=y"], "--reply 0=…: \"0\" is no step, they are counted from 1"),
         (&["--result", "nine=x"], "--result nine=…: \"nine\" is no call id: write STEP.PLACE"),
         (&["--result", "1.1"], "has no `=`"),
+        (&["--at", "9", "--base-url", "notaurl"], "--base-url: must begin with http"),
+        (&["--at", "9", "--base-url", "http://a:secret@127.0.0.1:1/v1"], "a user or password"),
+        (&["--at", "9", "--model", ""], "a value is required for '--model"),
+        (&["--at", "9", "--model", " "], "--model: is empty"),
     ] {
         let ran = cli.run(&[&["fork", &id], words].concat()).await?;
         ensure!(ran.code != Some(0) && ran.stderr.contains(told), "{words:?}: {}", ran.stderr);
     }
     let sessions = cli.json(&["ls"]).await?;
     ensure!(sessions.len() == 1, "{sessions:?}");
+    Ok(())
+}
+
+/// Two write tools at once; the file gets a line for each time that the command runs.
+const BOTH: &str = r#"
+[[step]]
+content = "Both at once."
+tool_calls = [
+    { name = "write_file", arguments = { path = "note.txt", content = "a note" } },
+    { name = "shell", arguments = { command = "echo ran >> ran.txt" } },
+]
+
+[[step]]
+content = "Done."
+"#;
+
+fn runs(stage: &Stage, workspace: &str) -> Result<usize> {
+    let file = stage.server.data().join("workspaces").join(workspace).join("ran.txt");
+    Ok(std::fs::read_to_string(file)?.lines().count())
+}
+
+fn id_of(forked: &Value) -> Result<String> {
+    Ok(forked["session"]["session_id"].as_str().context("no fork")?.to_owned())
+}
+
+#[tokio::test]
+async fn a_fork_asks_what_became_of_a_write_tool_that_was_on_its_way() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let id = api.create("Do both.", &agent_with(&["shell", "write_file"], RULES)).await?;
+    api.until_status(&id, SessionStatus::Completed).await?;
+    let events = api.events(&id).await?;
+    let started = |it: &&Ev| it.kind == "tool_dispatched" && it.call_id() == "1.2";
+    let at = events.iter().find(started).context("it never ran")?.seq;
+    let words = ["fork", &id, "--at", &at.to_string()];
+
+    let dry = cli.one(&[&words[..], &["--dry-run"]].concat()).await?;
+    let hazards = dry["hazards"].as_array().context("no list")?;
+    let shell = hazards.iter().find(|it| it["call_id"] == "1.2").context("it is not listed")?;
+    ensure!(shell["seq"] == at && shell["ending"] == "ok", "{dry}");
+    let told = cli.run(&[&words[..], &["--dry-run"]].concat()).await?;
+    ensure!(told.stdout.contains("the fork asks a person what became of it"), "{}", told.stdout);
+
+    let fork = id_of(&cli.one(&words).await?)?;
+    let asked = api.until_approval(&fork).await?;
+    ensure!(asked.question == "what_happened" && asked.call_id == "1.2", "{asked:?}");
+    api.decide(&asked.approval_id, ApprovalDecision::Happened).await?;
+    api.until_status(&fork, SessionStatus::Completed).await?;
+    ensure!(runs(&stage, &id)? == 1, "the fork ran it again");
+    let replayed = cli.one(&["replay", &fork]).await?;
+    ensure!(replayed["verdict"] == "same", "{replayed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fork_asks_again_what_a_person_allowed_in_its_source() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let rules = RULES.replace('*', "write_file");
+    let id = api.create("Do both.", &agent_with(&["shell", "write_file"], &rules)).await?;
+    let asked = api.until_approval(&id).await?;
+    let edited = json!({ "command": "echo edited >> ran.txt" });
+    let words = ["approve", &asked.approval_id, "--arguments", &edited.to_string(), "--by", "ann"];
+    cli.run(&words).await?.expect(0)?;
+    api.until_status(&id, SessionStatus::Completed).await?;
+
+    let tree = cli.run(&["tree", &id]).await?;
+    ensure!(tree.stdout.contains("echo edited"), "{}", tree.stdout);
+    let events = api.events(&id).await?;
+    let decided = events.iter().find(|it| it.kind == "approval_decided").context("not decided")?;
+    for event in events.iter().filter(|it| it.seq >= decided.seq && it.call_id() == "1.2") {
+        if event.kind == "tool_dispatched" || event.kind == "tool_finished" {
+            continue;
+        }
+        let words = ["fork", &id, "--at", &event.seq.to_string()];
+        let dry = cli.one(&[&words[..], &["--dry-run"]].concat()).await?;
+        let told = dry["hazards"].to_string();
+        ensure!(told.contains("echo edited") && !told.contains("echo ran"), "{told}");
+        let fork = id_of(&cli.one(&words).await?)?;
+        let again = api.until_approval(&fork).await?;
+        ensure!(again.question == "may_run" && again.call_id == "1.2", "{again:?}");
+        ensure!(serde_json::from_str::<Value>(&again.arguments)? == edited, "{again:?}");
+        ensure!(again.approval_id != format!("{fork}.{}", decided.number("approval_id")));
+        ensure!(runs(&stage, &id)? == 1, "the fork ran it");
+        let replayed = cli.one(&["replay", &fork]).await?;
+        ensure!(replayed["verdict"] == "same", "{replayed}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_held_fork_has_no_leave_of_its_sources_single_step() -> Result<()> {
+    let stage = Stage::embedded(BOTH).await?;
+    let (api, cli) = (&stage.api, stage.cli());
+    let agent = stage.write("agent.toml", &agent_with(&["shell", "write_file"], RULES))?;
+    let held = cli.one(&["submit", "--paused", "--agent", &agent, "Do both."]).await?;
+    let id = held["session_id"].as_str().context("no id")?.to_owned();
+    cli.json(&["step", &id]).await?;
+    api.until_event(&id, "a reply", |it| it.kind == "model_replied").await?;
+    cli.json(&["step", &id]).await?;
+    let is_scheduled = |it: &Ev| it.kind == "tool_scheduled";
+    let scheduled = api.until_event(&id, "a call", is_scheduled).await?;
+    let at = scheduled.seq.to_string();
+    let fork = id_of(&cli.one(&["fork", &id, "--at", &at, "--paused"]).await?)?;
+    let shown = cli.one(&["show", &fork]).await?;
+    ensure!(shown["status"] == "paused" && shown["head_seq"] == scheduled.seq + 1, "{shown}");
+    let parent = cli.one(&["show", &id]).await?;
+    ensure!(shown["created_at_ms"].as_u64() > parent["created_at_ms"].as_u64(), "{shown}");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Arguments of the commands that travel in time.
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::parse::{label, status_names};
@@ -117,22 +117,23 @@ pub(crate) struct ForkArgs {
     #[arg(long = "message", value_name = "TEXT|@FILE")]
     pub(crate) message: Option<String>,
     /// Go on with another agent: a file, a stored name, or NAME@VERSION
-    #[arg(long, value_name = "FILE|NAME", add = ArgValueCompleter::new(complete::agents_and_files))]
+    #[arg(long, value_name = "FILE|NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(add = ArgValueCompleter::new(complete::agents_and_files))]
     pub(crate) agent: Option<String>,
     /// Go on with another model
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
-    /// Address of that model's API
-    #[arg(long, value_name = "URL")]
+    /// Address of that model's API, which is sent no key of the source's
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) base_url: Option<String>,
     /// Go on with another system prompt
-    #[arg(long, value_name = "TEXT|@FILE")]
+    #[arg(long, value_name = "TEXT|@FILE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) instructions: Option<String>,
     /// Name for lists; the source's when not given
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) title: Option<String>,
     /// Folder to work in; the source's when not given, with its files as they are now
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) workspace: Option<String>,
     /// Hold it before it does anything
     #[arg(long)]

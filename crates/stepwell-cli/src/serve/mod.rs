@@ -121,7 +121,7 @@ async fn run_parts(
     };
     let left = tokio::select! {
         left = in_order => Some(left),
-        () = signals.wait() => None,
+        () = signals.wait_again() => None,
         () = tokio::time::sleep_until(deadline) => {
             tracing::warn!("the time to end is over; what ran is picked up by the next start");
             Some(Ok(None))
@@ -200,7 +200,7 @@ pub(crate) async fn run_worker(mut settings: WorkerSettings, log: Paint) -> anyh
     stop.cancel();
     tokio::select! {
         result = &mut running => Ok(result?),
-        () = signals.wait() => bail!("ended at once by a second signal"),
+        () = signals.wait_again() => bail!("ended at once by a second signal"),
     }
 }
 

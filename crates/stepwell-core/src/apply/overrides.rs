@@ -26,7 +26,12 @@ pub(super) fn override_applied(
     let mut forked = state.clone();
     reopen(&mut forked, it)?;
     begin_anew(&mut forked, event.time);
-    take_definition(&mut forked, it)?;
+    take_definition(&mut forked, event, it)?;
+    if it.asks_anew {
+        ask_anew(&mut forked, it);
+    } else {
+        go_on(&mut forked);
+    }
     forked.forked_from = Some(ForkedFrom { session_id: it.parent, seq: it.parent_seq });
     forked.paused = it.paused.then(|| stop(event, "the fork begins held"));
     for edit in &it.edits {
@@ -67,11 +72,6 @@ fn begin_anew(state: &mut SessionState, now: TimestampMs) {
     for approval in state.approvals.values_mut() {
         approval.expires_at = approval.expires_at.map(|at| at.plus_ms(passed_ms));
     }
-    for call in state.calls.values_mut() {
-        if let CallStatus::Dispatched { .. } = call.status {
-            call.status = CallStatus::Scheduled;
-        }
-    }
     state.given_up.clear();
     state.cancelled = None;
     state.grace_started = false;
@@ -80,8 +80,54 @@ fn begin_anew(state: &mut SessionState, now: TimestampMs) {
     state.repeated = None;
 }
 
-fn take_definition(state: &mut SessionState, it: &OverrideApplied) -> Result<(), String> {
+/// What the forks of earlier releases did: all that was let go on in the parent goes on here.
+fn go_on(state: &mut SessionState) {
+    for call in state.calls.values_mut() {
+        if let CallStatus::Dispatched { .. } = call.status {
+            call.status = CallStatus::Scheduled;
+        }
+    }
+}
+
+/// A call that may have done its work in the parent is not started a second time: its outcome is
+/// unknown here. Every other one is judged by the rules as if it was just asked for, since what a person
+/// let run, or let begin in a pause, was let in the parent, and once.
+fn ask_anew(state: &mut SessionState, it: &OverrideApplied) {
+    let Some(agent) = state.agent().cloned() else { return };
+    for (call_id, call) in &mut state.calls {
+        let repeats = agent.tool(&call.tool).is_some_and(|tool| tool.effect.may_repeat());
+        call.status = match call.status {
+            CallStatus::Dispatched { .. } if !repeats => {
+                let reason = format!("session {} had started it before this fork of it", it.parent);
+                CallStatus::Lost { reason, never_started: false }
+            }
+            CallStatus::Lost { never_started: false, .. } if !repeats => continue,
+            CallStatus::Approved
+            | CallStatus::Scheduled
+            | CallStatus::Dispatched { .. }
+            | CallStatus::Lost { .. }
+            | CallStatus::AwaitingRetry => CallStatus::Proposed,
+            CallStatus::Proposed
+            | CallStatus::AwaitingApproval
+            | CallStatus::TurnedDown { .. }
+            | CallStatus::AwaitingOutcome
+            | CallStatus::AwaitingAnswer
+            | CallStatus::Sleeping
+            | CallStatus::Settled { .. } => continue,
+        };
+        (call.approval, call.let_through) = (None, false);
+        state.timers.remove(&Timer::ToolRetry(*call_id));
+    }
+    state.grants.clear();
+}
+
+fn take_definition(
+    state: &mut SessionState,
+    event: &Event,
+    it: &OverrideApplied,
+) -> Result<(), String> {
     let origin = state.origin.as_mut().ok_or("the session does not exist")?;
+    origin.created_at = event.time;
     origin.seed.clone_from(&it.seed);
     origin.workspace.clone_from(&it.workspace);
     if let Some(title) = &it.title {

@@ -35,6 +35,10 @@ pub struct OverrideApplied {
     /// The fork begins held.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
+    /// What the parent's calls were let do is not let here, and what became of those on their way is
+    /// asked. Forks of schema 2 and before went on by the parent's leave.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub asks_anew: bool,
 }
 
 /// One thing that is otherwise in a fork.

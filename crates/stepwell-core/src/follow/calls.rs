@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::jitter;
-use crate::agent::{Agent, ToolKind, ToolSpec, Verdict};
+use crate::agent::{Agent, ToolKind, Verdict};
 use crate::apply::{CUT_OFF, FILTERED};
 use crate::event::{
     ApprovalRequested, EventBody, Question, RefusalReason, Timer, TimerStarted, ToolRefused,
@@ -39,6 +39,7 @@ pub(super) fn follow_call(open: OpenCall<'_>) -> Option<EventBody> {
             None
         }
         CallStatus::Proposed => Some(judge(open)),
+        CallStatus::Approved if open.agent.tool(&call.tool).is_none() => Some(refuse_unknown(open)),
         CallStatus::Approved => Some(schedule(call_id, call)),
         CallStatus::TurnedDown { reason, message } => {
             Some(ToolRefused { call_id, reason: *reason, message: message.clone() }.into())
@@ -68,9 +69,7 @@ fn schedule(call_id: CallId, call: &Call) -> EventBody {
 fn judge(open: OpenCall<'_>) -> EventBody {
     let OpenCall { state, agent, call_id, call, now } = open;
     let refuse = |reason, message: String| ToolRefused { call_id, reason, message }.into();
-    let Some(tool) = agent.tool(&call.tool) else {
-        return refuse(RefusalReason::UnknownTool, unknown_tool(agent, &call.tool));
-    };
+    let Some(tool) = agent.tool(&call.tool) else { return refuse_unknown(open) };
     if let Some(problem) = &call.problem {
         let cut_off = problem == CUT_OFF || problem == FILTERED;
         let reason = if cut_off { RefusalReason::CutOff } else { RefusalReason::BadArguments };
@@ -87,7 +86,7 @@ fn judge(open: OpenCall<'_>) -> EventBody {
         Verdict::Ask if state.grants.contains(&tool.name) => schedule(call_id, call),
         Verdict::Ask => {
             let expires_at = agent.approval_expires_after_ms.map(|ms| now.plus_ms(ms));
-            ask(open, tool, Question::MayRun, ruling.rule, expires_at)
+            ask(open, Question::MayRun, ruling.rule, expires_at)
         }
         Verdict::Deny => refuse(RefusalReason::Forbidden, format!("forbidden by {}", ruling.rule)),
     }
@@ -95,7 +94,6 @@ fn judge(open: OpenCall<'_>) -> EventBody {
 
 fn ask(
     open: OpenCall<'_>,
-    tool: &ToolSpec,
     question: Question,
     rule: String,
     expires_at: Option<TimestampMs>,
@@ -105,11 +103,16 @@ fn ask(
         approval_id: ApprovalId(open.state.head.next().0),
         call_id: open.call_id,
         question,
-        action_digest: action_digest(&tool.name, &action),
+        action_digest: action_digest(&open.call.tool, &action),
         rule,
         expires_at,
     }
     .into()
+}
+
+fn refuse_unknown(open: OpenCall<'_>) -> EventBody {
+    let message = unknown_tool(open.agent, &open.call.tool);
+    ToolRefused { call_id: open.call_id, reason: RefusalReason::UnknownTool, message }.into()
 }
 
 fn unknown_tool(agent: &Agent, name: &str) -> String {
@@ -124,16 +127,13 @@ fn unknown_tool(agent: &Agent, name: &str) -> String {
 /// A call was lost: start it again if that can do no harm, else ask a person.
 fn after_loss(open: OpenCall<'_>, reason: &str) -> EventBody {
     let OpenCall { agent, call_id, call, .. } = open;
-    let Some(tool) = agent.tool(&call.tool) else {
-        let message = unknown_tool(agent, &call.tool);
-        return ToolRefused { call_id, reason: RefusalReason::UnknownTool, message }.into();
-    };
-    if !tool.effect.may_repeat() {
+    // A fork's agent may have no such tool any more; that does not undo what was started.
+    if agent.tool(&call.tool).is_none_or(|tool| !tool.effect.may_repeat()) {
         let rule = format!(
             "`{}` is a write tool, it was started, and its outcome is unknown: {reason}",
-            tool.name
+            call.tool
         );
-        return ask(open, tool, Question::WhatHappened, rule, None);
+        return ask(open, Question::WhatHappened, rule, None);
     }
     if call.attempt >= agent.limits.tool_attempts_max {
         let message = format!("its worker was lost {} times, the last: {reason}", call.attempt);

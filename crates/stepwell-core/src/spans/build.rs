@@ -16,6 +16,7 @@ use crate::event::{
     ToolOutcome, ToolRefused, ToolScheduled,
 };
 use crate::ids::{CallId, Seq, TimestampMs};
+use crate::json::JsonText;
 
 #[derive(Debug, Default)]
 pub(super) struct Builder {
@@ -209,7 +210,10 @@ impl Builder {
             self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
         let name = match it.question {
             Question::MayRun => "may it run?",
-            Question::WhatHappened => "what happened?",
+            Question::WhatHappened => {
+                self.unknown.insert(it.call_id);
+                "what happened?"
+            }
         };
         self.name(approval, name);
         self.note(approval, event.seq, &one_line(&it.rule));
@@ -217,7 +221,10 @@ impl Builder {
 
     fn decided(&mut self, event: &Event, it: &ApprovalDecided) {
         let who = who(&event.actor, &it.reason);
-        self.call(event, it.call_id);
+        let call = self.call(event, it.call_id);
+        if let Some(arguments) = &it.arguments {
+            self.put_arguments(event, call, arguments);
+        }
         let approval =
             self.find_or_open(event, Key::Approval(it.approval_id), Key::Call(it.call_id));
         let edited = if it.arguments.is_some() { " with other arguments" } else { "" };
@@ -332,6 +339,21 @@ impl Builder {
         self.close(event, Key::Call(call_id), status);
         if !self.tree.has_open_call(call_id.step) {
             self.close(event, Key::Step(call_id.step), SpanStatus::Ok);
+        }
+    }
+
+    /// What runs is not what the model wrote.
+    pub(super) fn put_arguments(&mut self, event: &Event, call: NodeId, arguments: &JsonText) {
+        self.tree.put_first(call, event.seq, &one_line(arguments.as_str()));
+    }
+
+    /// No worker has a call of this session any more.
+    pub(super) fn end_attempts(&mut self, event: &Event) {
+        for at in self.tree.open_inside_out() {
+            let of_call = |key| matches!(key, Key::CallAttempt(..));
+            if self.tree.node(at).is_some_and(|node| of_call(node.key)) {
+                self.tree.end(at, event, SpanStatus::Cancelled);
+            }
         }
     }
 

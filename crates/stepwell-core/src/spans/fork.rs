@@ -18,6 +18,10 @@ impl Builder {
         if let Some(agent) = &it.agent {
             self.model = Some(self.tree.shared_name(&agent.model.name));
         }
+        if it.asks_anew {
+            // What ran in the parent does not run here.
+            self.end_attempts(event);
+        }
         let who = who(&event.actor, "");
         self.note(session, event.seq, &format!("forked from {} by {who}", it.parent));
         for edit in &it.edits {
@@ -32,8 +36,9 @@ impl Builder {
                     self.settle(event, *call_id, status);
                 }
                 Edit::ModelReply(reply) => self.replied(event, reply),
-                Edit::Arguments { call_id, .. } => {
+                Edit::Arguments { call_id, arguments } => {
                     let call = self.call(event, *call_id);
+                    self.put_arguments(event, call, arguments);
                     self.note(call, event.seq, "other arguments");
                 }
                 Edit::Message { .. } => self.message(event, None),

@@ -342,6 +342,16 @@ impl Tree {
         }
     }
 
+    /// Says what holds from here on in the place of what the detail began with.
+    pub(super) fn put_first(&mut self, at: NodeId, seq: Seq, text: &str) {
+        self.touch(at, seq);
+        if let Some(node) = self.nodes.get_mut(at as usize) {
+            let before = node.detail.capacity();
+            node.detail.insert_str(0, &alloc::format!("{text} in place of "));
+            self.detail_bytes += node.detail.capacity() - before;
+        }
+    }
+
     /// Ends a span, if it is open. A clock that went back makes it empty, not negative.
     pub(super) fn end(&mut self, at: NodeId, event: &Event, status: SpanStatus) {
         self.touch(at, event.seq);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stepwell_core::codec::{CodecError, attach, decode, detach, encode, is_whole};
+use stepwell_core::codec::{CodecError, EVENT_SCHEMA, attach, decode, detach, encode, is_whole};
 use stepwell_core::event::{
     ApprovalDecided, ApprovalDecision, EventBody, EventKind, MessageReceived, ToolFinished,
     ToolOutcome,
@@ -108,8 +108,9 @@ fn payloads_at_the_limit_stay() {
 
 #[test]
 fn what_cannot_be_read_says_why() {
-    let future = decode("model_replied", 3, "{}").unwrap_err();
-    assert_eq!(future, CodecError::FromTheFuture { kind: "model_replied".into(), found: 3 });
+    let found = EVENT_SCHEMA + 1;
+    let future = decode("model_replied", found, "{}").unwrap_err();
+    assert_eq!(future, CodecError::FromTheFuture { kind: "model_replied".into(), found });
     for json in ["", "{", "[]", "null", "{\"step\":\"one\"}", "{\"step\":1}"] {
         let damaged = decode("model_requested", 1, json).unwrap_err();
         assert!(matches!(&damaged, CodecError::Damaged { kind, .. } if kind == "model_requested"));

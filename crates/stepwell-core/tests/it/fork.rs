@@ -2,10 +2,22 @@
 
 use std::sync::Arc;
 
-use stepwell_core::event::{Edit, EventBody, Timer, ToolOutcome};
-use stepwell_core::{Command, Event, Input, JsonText, Reject, Status, Text};
+use stepwell_core::agent::{ApprovalRule, Verdict as Rule};
+use stepwell_core::decide::Verdict;
+use stepwell_core::event::{
+    ApprovalDecision, Edit, EventBody, EventKind, Question, Timer, ToolOutcome,
+};
+use stepwell_core::replay::replay;
+use stepwell_core::summary::session_row;
+use stepwell_core::survey::{Hazard, Survey};
+use stepwell_core::{
+    Agent, CallId, Command, Event, Input, JsonText, Reject, Seq, SessionId, Status, Text,
+    TimestampMs,
+};
 
-use crate::world::{World, agent, fork, id, reply, wants};
+use crate::world::{
+    START, World, ada, agent, fork, id, reply, resume, session_created, verdict, wants,
+};
 
 fn result(text: &str) -> Edit {
     let output = Text::from(text);
@@ -15,10 +27,11 @@ fn result(text: &str) -> Edit {
 #[test]
 fn a_fork_owes_what_its_parent_owed_at_that_moment() {
     let mut world = World::acting(&[("find", "{}")]);
-    let pending = world.pending();
-    assert_eq!(world.when(fork(&world.state, Vec::new())), ["override_applied"]);
-    assert_eq!(world.pending(), pending);
-    assert_eq!(world.state.forked_from.unwrap().seq.next(), world.state.head);
+    let beginning = world.state.head;
+    let events = world.when(fork(&world.state, Vec::new()));
+    assert_eq!(events, ["override_applied", "tool_scheduled"], "judged by the rules, not by leave");
+    assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 2 }]);
+    assert_eq!(world.state.forked_from.unwrap().seq, beginning);
     let origin = world.state.origin.as_ref().unwrap();
     assert_eq!((origin.workspace.as_str(), origin.seed.as_str()), ("theirs", "fork"));
 }
@@ -45,14 +58,250 @@ fn a_request_that_was_open_is_made_anew() {
     assert_eq!(held.when(crate::world::resume()), ["resume_requested", "model_requested"]);
 }
 
-/// What a worker had of the parent is started here anew, by the rules.
+/// A write tool that the parent started may have done its work: nobody starts it here blindly.
 #[test]
-fn a_dispatched_call_is_dispatched_again() {
+fn what_became_of_a_dispatched_call_is_asked() {
+    for (word, next, pending) in [
+        (ApprovalDecision::Happened, &["approval_decided", "model_requested"][..], 0),
+        (ApprovalDecision::Failed, &["approval_decided", "model_requested"], 0),
+        (ApprovalDecision::DidNotHappen, &["approval_decided", "tool_scheduled"], 1),
+    ] {
+        let mut world = World::acting(&[("pay", "{}")]);
+        world.reserve(id(1, 1));
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        fork.paused = word == ApprovalDecision::Failed;
+        let is_held = fork.paused;
+        let events = world.when(Input::Fork { fork, by });
+        assert_eq!(events, ["override_applied", "approval_requested"]);
+        assert_eq!((world.status(), world.pending()), (Status::WaitingApproval, vec![]));
+        let EventBody::ApprovalRequested(asked) = world.last() else { panic!() };
+        assert_eq!(asked.question, Question::WhatHappened);
+        assert!(asked.rule.contains("had started it before this fork"), "{}", asked.rule);
+        let next = if is_held { &next[..1] } else { next };
+        assert_eq!(world.decided(word), next);
+        let runs = |it: &Command| matches!(it, Command::RunTool { .. });
+        assert_eq!(world.pending().iter().filter(|it| runs(it)).count(), pending, "{word:?}");
+    }
+}
+
+/// Another agent without that tool does not undo what was started.
+#[test]
+fn what_became_of_a_call_is_asked_when_the_fork_has_no_such_tool() {
+    for (word, told) in [
+        (ApprovalDecision::Happened, "done"),
+        (ApprovalDecision::DidNotHappen, "Not run: there is no tool `pay`"),
+    ] {
+        let mut world = World::acting(&[("pay", "{}")]);
+        world.reserve(id(1, 1));
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        let mut other = agent();
+        other.tools.retain(|tool| tool.name != "pay");
+        fork.agent = Some(Arc::new(other));
+        let events = world.when(Input::Fork { fork, by });
+        assert_eq!(events, ["override_applied", "approval_requested"]);
+        let output = (word == ApprovalDecision::Happened).then(|| Text::from("done"));
+        let said = verdict(world.approval(), word);
+        world.when(Input::Decide(Verdict { output, ..said }));
+        assert!(world.observations()[0].starts_with(told), "{:?}", world.observations());
+    }
+}
+
+/// A call that is about to be lost, or that a person is asked about, stays so.
+#[test]
+fn a_question_what_happened_goes_with_the_fork() {
+    let mut parent = World::acting(&[("pay", "{}")]);
+    parent.reserve(id(1, 1));
+    parent.lose(id(1, 1));
+    let asked = parent.events.len();
+    for (length, follows) in [
+        (asked, &["override_applied"][..]),
+        (asked - 1, &["override_applied", "approval_requested"]),
+    ] {
+        let mut world = parent.beginning(length);
+        assert_eq!(world.when(fork(&world.state, Vec::new())), follows);
+        assert_eq!((world.status(), world.pending()), (Status::WaitingApproval, vec![]));
+    }
+}
+
+/// An agent that asks before it reads.
+fn asking() -> Agent {
+    let mut agent = agent();
+    let rule = &agent.approval_rules[0];
+    let ask = ApprovalRule { tool: "find".into(), verdict: Rule::Ask, ..rule.clone() };
+    agent.approval_rules.push(ask);
+    agent
+}
+
+/// A person's yes is for one exact action of the parent, once: at no moment does a fork act on it.
+#[test]
+fn what_a_person_allowed_in_the_parent_is_asked_anew() {
+    for decision in [ApprovalDecision::Approve, ApprovalDecision::ApproveForSession] {
+        let mut parent = World::of(asking());
+        parent.calls(&[("find", "{}"), ("ship", "{}"), ("pay", "{}")]);
+        while let Some(approval) = parent.state.approvals.keys().next() {
+            parent.when(Input::Decide(verdict(*approval, decision)));
+        }
+        parent.lose(id(1, 1));
+        parent.wake();
+        let first = parent.events.iter().position(|it| it.body.kind() == EventKind::ModelReplied);
+        for length in first.unwrap() + 1..=parent.events.len() {
+            let mut world = parent.beginning(length);
+            world.when(fork(&world.state, Vec::new()));
+            let asked: Vec<CallId> = world.state.approvals.values().map(|it| it.call_id).collect();
+            assert_eq!(asked.len(), 2, "{decision:?} at {length}: {asked:?}");
+            assert!(asked.contains(&id(1, 1)) && asked.contains(&id(1, 2)), "{asked:?}");
+            assert!(world.state.grants.is_empty());
+            let runs = |it: &Command| matches!(it, Command::RunTool { .. });
+            let running: Vec<_> = world.pending().into_iter().filter(runs).collect();
+            let by_rule = |it: &Command| matches!(it, Command::RunTool { call_id, .. } if *call_id == id(1, 3));
+            assert!(running.len() == 1 && running.iter().all(by_rule), "{running:?}");
+            replay(world.events.clone()).unwrap();
+        }
+    }
+}
+
+/// What the person put in place of the model's arguments is what the fork asks about.
+#[test]
+fn edited_arguments_are_asked_about_in_a_fork() {
+    let mut world = World::acting(&[("ship", "{}")]);
+    let edited = JsonText::parse(r#"{"note":"mine"}"#).unwrap();
+    let approval = world.approval();
+    let said = verdict(approval, ApprovalDecision::Approve);
+    world.when(Input::Decide(Verdict { arguments: Some(edited), ..said }));
+    let events = world.when(fork(&world.state, Vec::new()));
+    assert_eq!(events, ["override_applied", "approval_requested"]);
+    assert_ne!(world.approval(), approval);
+    assert_eq!(world.state.calls[&id(1, 1)].effective_arguments(), r#"{"note":"mine"}"#);
+    assert_eq!(world.decided(ApprovalDecision::Approve), ["approval_decided", "tool_scheduled"]);
+    let told = |parent: &World, at: usize| -> Vec<String> {
+        let mut survey = Survey::default();
+        parent.events.iter().for_each(|event| survey.push(event));
+        let before = parent.beginning(at).state;
+        let hazards = survey.hazards(Seq(at as u64), &agent(), &before, &[]);
+        hazards.into_iter().map(|it| it.arguments).collect()
+    };
+    let mut ran = world.clone();
+    ran.reserve(id(1, 1));
+    let length = ran.events.len();
+    assert_eq!(told(&world, length - 1), [r#"{"note":"mine"}"#], "it did not start yet");
+    for at in [3, 5, 6, length - 1, length] {
+        assert_eq!(told(&ran, at), [r#"{"note":"mine"}"#], "at {at}");
+    }
+    let detail = |events: &[Event]| {
+        let tree = stepwell_core::spans::spans(events);
+        tree.iter().find(|it| it.span_id == "call:1.1").unwrap().detail.clone()
+    };
+    let edited = r#"{"note":"mine"} in place of {}"#;
+    assert!(detail(&ran.events).starts_with(edited), "{}", detail(&ran.events));
+    assert_eq!(detail(&ran.events[..4]), "{}", "as it stood before");
+}
+
+/// A list says when the fork was made; its events keep their times.
+#[test]
+fn a_fork_is_as_old_as_itself() {
+    let mut world = World::acting(&[("find", "{}")]);
+    let row = |world: &World| session_row(SessionId::from_random([7; 16]), &world.state).unwrap();
+    assert_eq!(row(&world).created_at, TimestampMs(START));
+    world.after(5_000);
+    world.when(fork(&world.state, Vec::new()));
+    assert_eq!(row(&world).created_at, TimestampMs(START + 5_000));
+    assert_eq!(world.events[0].time, TimestampMs(START));
+    world.after(5_000).done(id(1, 1), "here");
+    assert_eq!(row(&world).created_at, TimestampMs(START + 5_000));
+}
+
+/// The one thing that a single step let begin was let begin in the parent.
+#[test]
+fn a_fork_has_no_leave_of_its_parents_single_step() {
+    for tool in ["pay", "find", "put"] {
+        let mut session = session_created(agent());
+        session.paused = true;
+        let mut world = World::empty();
+        world.when(Input::Create { session, by: ada() });
+        world.when(Input::Resume { once: true, by: ada() });
+        world.calls(&[(tool, "{}")]);
+        world.when(Input::Resume { once: true, by: ada() });
+        assert_eq!(world.pending().len(), 1, "the parent runs it");
+        let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+        fork.paused = true;
+        assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
+        assert_eq!((world.status(), world.pending()), (Status::Paused, vec![]), "{tool}");
+        assert_eq!(world.when(resume()), ["resume_requested", "tool_scheduled"]);
+        assert_eq!(world.pending().len(), 1);
+    }
+}
+
+/// What earlier releases wrote is read as they meant it.
+#[test]
+fn a_fork_of_an_earlier_release_goes_on_as_it_did() {
     let mut world = World::acting(&[("pay", "{}")]);
     world.reserve(id(1, 1));
-    world.when(fork(&world.state, Vec::new()));
+    let Input::Fork { mut fork, by } = fork(&world.state, Vec::new()) else { panic!() };
+    fork.asks_anew = false;
+    assert_eq!(world.when(Input::Fork { fork, by }), ["override_applied"]);
     assert_eq!(world.pending(), [Command::RunTool { call_id: id(1, 1), attempt: 1 }]);
     assert_eq!(world.reserve(id(1, 1)), ["tool_dispatched"]);
+    replay(world.events.clone()).unwrap();
+}
+
+/// Whatever of a write tool parent and fork may both run is told, at every moment.
+#[test]
+fn the_report_names_what_ran_after_and_what_was_on_its_way() {
+    let mut parent = World::acting(&[("pay", "{\"n\":1}"), ("ship", "{}"), ("find", "{}")]);
+    parent.reserve(id(1, 1));
+    parent.decided(ApprovalDecision::Approve);
+    parent.reserve(id(1, 2));
+    parent.done(id(1, 1), "paid");
+    parent.done(id(1, 2), "shipped");
+    parent.done(id(1, 3), "found");
+    let kinds = crate::world::kinds(&parent.events);
+    let expected = [
+        "session_created",
+        "model_requested",
+        "model_replied",
+        "tool_scheduled",
+        "approval_requested",
+        "tool_scheduled",
+        "tool_dispatched",
+        "approval_decided",
+        "tool_scheduled",
+        "tool_dispatched",
+        "tool_finished",
+        "tool_finished",
+        "tool_finished",
+        "model_requested",
+    ];
+    assert_eq!(kinds, expected);
+    let mut survey = Survey::default();
+    parent.events.iter().for_each(|event| survey.push(event));
+    let told = |at: usize, edits: &[Edit]| -> Vec<String> {
+        let before = parent.beginning(at).state;
+        let hazards = survey.hazards(Seq(at as u64), before.agent().unwrap(), &before, edits);
+        let in_words = |it: &Hazard| format!("{} {} {}", it.seq, it.call_id, it.ending.as_str());
+        hazards.iter().map(in_words).collect()
+    };
+    for (at, expected) in [
+        (3, &["7 1.1 ok", "10 1.2 ok"][..]),
+        (6, &["7 1.1 ok", "10 1.2 ok"]),
+        (7, &["7 1.1 ok", "10 1.2 ok"]),
+        (9, &["7 1.1 ok", "10 1.2 ok"]),
+        (10, &["7 1.1 ok", "10 1.2 ok"]),
+        (11, &["10 1.2 ok"]),
+        (12, &[]),
+    ] {
+        assert_eq!(told(at, &[]), expected, "at {at}");
+    }
+    assert_eq!(told(10, &[result("x")]), ["10 1.2 ok"], "what is given does not run");
+
+    let mut running = World::acting(&[("pay", "{}"), ("ship", "{}")]);
+    running.decided(ApprovalDecision::Approve);
+    running.reserve(id(1, 1));
+    let mut survey = Survey::default();
+    running.events.iter().for_each(|event| survey.push(event));
+    let hazards = survey.hazards(Seq(8), &agent(), &running.state, &[]);
+    let endings: Vec<_> =
+        hazards.iter().map(|it| (it.seq.0, it.call_id, it.ending.as_str())).collect();
+    assert_eq!(endings, [(7, id(1, 2), "not_started"), (8, id(1, 1), "unknown")]);
 }
 
 #[test]
@@ -158,7 +407,7 @@ fn an_edit_that_does_not_fit_says_so_and_changes_nothing() {
     let before = world.state.clone();
     for edit in [
         result("there"),
-        Edit::Arguments { call_id: id(1, 2), arguments: JsonText::empty_object() },
+        Edit::Arguments { call_id: id(1, 1), arguments: JsonText::empty_object() },
         Edit::ModelReply(reply(1, 1, "", Vec::new())),
         Edit::ToolResult { call_id: id(7, 1), outcome: ToolOutcome::Ok, output: Text::from("x") },
     ] {

@@ -102,6 +102,7 @@ fn bare_fork() -> OverrideApplied {
         workspace: "boxes".into(),
         edits: Vec::new(),
         paused: false,
+        asks_anew: false,
     }
 }
 
@@ -126,6 +127,7 @@ fn full_fork() -> OverrideApplied {
             Edit::Message { content: Text::from("again") },
         ],
         paused: true,
+        asks_anew: true,
         ..bare_fork()
     }
 }

@@ -245,6 +245,7 @@ pub(crate) fn fork(state: &SessionState, edits: Vec<Edit>) -> Input {
         workspace: "theirs".into(),
         edits,
         paused: false,
+        asks_anew: true,
     };
     Input::Fork { fork, by: bob() }
 }

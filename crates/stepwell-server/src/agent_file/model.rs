@@ -189,20 +189,30 @@ fn timeouts(model: &mut Section<'_>) -> ModelTimeouts {
 }
 
 fn checked_url(section: &Section<'_>, key: &str, url: &Placed<String>) -> Option<String> {
-    let text = url.value.trim();
+    match check_url(&url.value) {
+        Ok(text) => Some(text.to_owned()),
+        Err(problem) => {
+            section.reader().problem(url.at, format!("`{key}` {problem}"));
+            None
+        }
+    }
+}
+
+/// The address of a model's API, whoever writes it, or what is wrong with it. The text is not quoted:
+/// it may hold a password.
+pub(crate) fn check_url(text: &str) -> Result<&str, &'static str> {
+    let text = text.trim();
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();
-    let problem = if rest.is_none() {
-        "must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\""
+    if rest.is_none() {
+        Err("must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\"")
     } else if authority.contains('@') {
-        "holds a user or password, which every session would keep: use `api_key_env`"
+        Err("holds a user or password, which every session would keep: use `api_key_env`")
     } else if authority.is_empty() || text.contains(char::is_whitespace) {
-        "is no address: write for example \"http://127.0.0.1:8000/v1\""
+        Err("is no address: write for example \"http://127.0.0.1:8000/v1\"")
     } else {
-        return Some(text.to_owned());
-    };
-    section.reader().problem(url.at, format!("`{key}` {problem}"));
-    None
+        Ok(text)
+    }
 }
 
 /// The value is not quoted in the message: it may be the key itself.

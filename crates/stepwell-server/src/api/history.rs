@@ -199,8 +199,10 @@ impl History {
             }
         };
         set(&mut agent.model.name, model);
-        if base_url.is_some() {
+        if base_url.as_ref().is_some_and(|url| *url != agent.model.base_url) {
             agent.model.replicas.clear();
+            // The key is for the address that it was written beside: no other server may be sent it.
+            agent.model.api_key_env = None;
         }
         set(&mut agent.model.base_url, base_url);
         set(&mut agent.instructions, instructions);

@@ -5,6 +5,8 @@ use stepwell_core::{Actor, CallId, Seq, Text};
 use stepwell_proto::v1;
 use stepwell_runtime::Change;
 
+use crate::agent_file::check_url;
+
 use super::incoming::{AgentChoice, agent_choice, client_key, person, workspace};
 use super::{
     BadField, NAME_BYTES_MAX, TEXT_BYTES_MAX, TITLE_BYTES_MAX, digest, expect_short, line,
@@ -54,14 +56,19 @@ impl TryFrom<v1::ForkSessionRequest> for Forking {
             request.changes.into_iter().enumerate().map(|(i, it)| change(i, it)).collect();
         expect_short("instructions", &request.instructions, TEXT_BYTES_MAX)?;
         let given = |text: String| (!text.is_empty()).then_some(text);
+        let model = given(line("model", request.model, NAME_BYTES_MAX)?);
+        let instructions = given(request.instructions);
+        expect_words("model", model.as_deref())?;
+        expect_words("instructions", instructions.as_deref())?;
+        let base_url = given(line("base_url", request.base_url, NAME_BYTES_MAX)?);
         Ok(Self {
             session: request.session_id,
             at: (request.at_seq > 0).then_some(Seq(request.at_seq)),
             changes: changes?,
             agent,
-            model: given(line("model", request.model, NAME_BYTES_MAX)?),
-            base_url: given(line("base_url", request.base_url, NAME_BYTES_MAX)?),
-            instructions: given(request.instructions),
+            model,
+            base_url: base_url.as_deref().map(address).transpose()?,
+            instructions,
             title: given(line("title", request.title, TITLE_BYTES_MAX)?),
             workspace: workspace(request.workspace)?,
             paused: request.paused,
@@ -71,6 +78,20 @@ impl TryFrom<v1::ForkSessionRequest> for Forking {
             by: person("forked_by", request.forked_by)?,
         })
     }
+}
+
+/// As in an agent file, where an empty text is a mistake.
+fn expect_words(field: &str, text: Option<&str>) -> Result<(), BadField> {
+    match text {
+        Some(text) if text.trim().is_empty() => Err(BadField::new(field, "is empty")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// As in an agent file.
+fn address(text: &str) -> Result<String, BadField> {
+    let checked = check_url(text).map_err(|problem| BadField::new("base_url", problem))?;
+    Ok(checked.to_owned())
 }
 
 fn change(index: usize, change: v1::Change) -> Result<Change, BadField> {

@@ -8,7 +8,7 @@ use stepwell_core::{Actor, CallId, Status};
 use stepwell_proto::v1;
 
 use super::{
-    AgentChoice, ApprovalQuery, BadField, Creation, Message, Ruling, SessionQuery, Stop,
+    AgentChoice, ApprovalQuery, BadField, Creation, Forking, Message, Ruling, SessionQuery, Stop,
     TEXT_BYTES_MAX, blob_address,
 };
 
@@ -212,4 +212,37 @@ fn a_blob_address_has_64_hex_digits() {
     assert_eq!(blob_address(&format!(" {address} ")), Ok(address.to_lowercase()));
     assert!(blob_address("abc").is_err());
     assert!(blob_address(&"g".repeat(64)).is_err());
+}
+
+/// What an agent file may not say, a fork may not say either.
+#[test]
+fn another_model_of_a_fork_is_checked_as_in_an_agent_file() {
+    let fork = |base_url: &str, model: &str, instructions: &str| {
+        Forking::try_from(v1::ForkSessionRequest {
+            session_id: "01J".into(),
+            base_url: base_url.into(),
+            model: model.into(),
+            instructions: instructions.into(),
+            ..v1::ForkSessionRequest::default()
+        })
+    };
+    for (base_url, model, instructions, field, problem) in [
+        ("notaurl", "", "", "base_url", "must begin with http"),
+        ("ftp://host/v1", "", "", "base_url", "must begin with http"),
+        ("http://", "", "", "base_url", "is no address"),
+        ("http:///v1", "", "", "base_url", "is no address"),
+        ("http://a b/v1", "", "", "base_url", "is no address"),
+        ("http://user:secret@127.0.0.1:1/v1", "", "", "base_url", "holds a user or password"),
+        (" https://key@host", "", "", "base_url", "holds a user or password"),
+        ("", "  ", "", "model", "is empty"),
+        ("", "a\nb", "", "model", "control character"),
+        ("", "", " \n", "instructions", "is empty"),
+    ] {
+        let error = fork(base_url, model, instructions).expect_err("it must be refused");
+        assert!(error.field == field && error.problem.contains(problem), "{error:?}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    let taken = fork(" http://127.0.0.1:8001/v1 ", "large", "").unwrap();
+    assert_eq!(taken.base_url.as_deref(), Some("http://127.0.0.1:8001/v1"));
+    assert_eq!((taken.model.as_deref(), taken.instructions), (Some("large"), None));
 }

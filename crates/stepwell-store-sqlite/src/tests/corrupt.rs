@@ -6,6 +6,8 @@ use stepwell_core::{Seq, SessionId, Status};
 use stepwell_ports::conformance::fixtures::{Shared, append, created, id, read_all};
 use stepwell_ports::{SessionFilter, StoreError};
 
+use crate::SqliteStore;
+
 use super::common::{by_hand, database, noise, open_shared};
 use crate::schema::PAGE_BYTES;
 
@@ -116,7 +118,9 @@ async fn a_destroyed_page_hurts_only_who_reads_it() {
         }
     }
     drop(store);
+    assert_eq!(SqliteStore::find_damage(folder.path()).unwrap(), None);
     assert!(destroy_pages(folder.path(), "event-of-1", "event-of-2") > 0);
+    assert!(SqliteStore::find_damage(folder.path()).unwrap().is_some());
     let store = open_shared(folder.path());
     assert_corrupt(store.read(id(1), Seq(0), 100).await, id(1), "malformed");
     // Again, and from other pages of the cache.

@@ -184,19 +184,21 @@ function Plan({ sessionId, draft }: { readonly sessionId: string; readonly draft
           <> It works in the same folder ({visible(workspace)}): its files are as they are now.</>
         )}
       </p>
-      {hazards.length > 0 && <Hazards hazards={hazards} />}
+      {hazards.length > 0 && <Hazards hazards={hazards} at={at} />}
     </section>
   );
 }
 
 const HAZARDS_SHOWN = 8;
 
-function Hazards({ hazards }: { readonly hazards: readonly Hazard[] }) {
+function Hazards(props: { readonly hazards: readonly Hazard[]; readonly at: number }) {
+  const { hazards, at } = props;
   return (
     <div className="hazards">
       <p>
-        <TriangleAlert size={14} aria-hidden /> After that moment {hazards.length} calls changed
-        something outside. What they did stays done, and the fork may do it again:
+        <TriangleAlert size={14} aria-hidden /> {hazards.length} calls that change something outside
+        ran after that moment or were on their way. What they did stays done, and the fork may do it
+        again:
       </p>
       <ul>
         {hazards.slice(0, HAZARDS_SHOWN).map((it) => (
@@ -204,11 +206,18 @@ function Hazards({ hazards }: { readonly hazards: readonly Hazard[] }) {
             <code>
               {it.callId} {visible(it.tool)} {visible(it.arguments)}
             </code>{" "}
-            <span className="quiet">{it.ending}</span>
+            <span className="quiet">{cameTo(it, at)}</span>
           </li>
         ))}
         {hazards.length > HAZARDS_SHOWN && <li>and {hazards.length - HAZARDS_SHOWN} more</li>}
       </ul>
     </div>
   );
+}
+
+/** What it came to in the source, and what the fork does about what was on its way. */
+function cameTo(it: Hazard, at: number): string {
+  if (it.ending === "not_started") return "not started then";
+  if (it.seq > at) return it.ending;
+  return `${it.ending}, was on its way: the fork asks what became of it`;
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use stepwell_proto::v1::change::{Arguments, Call, Change as Kind, ModelReply, ToolResult};
-use stepwell_proto::v1::{Change, ForkSessionRequest, ForkSessionResponse};
+use stepwell_proto::v1::{Change, ForkSessionRequest, ForkSessionResponse, Hazard};
 
 use crate::args::ForkArgs;
 use crate::commands::submit::{Agent, random_key};
@@ -51,17 +51,34 @@ fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
     };
     out.line(&files)?;
     if response.hazards.is_empty() {
-        return out.line("after that the source started no tool that writes");
+        return out
+            .line("then no tool that writes was on its way, and after that none was started");
     }
     let count = view::when::counted(response.hazards.len(), "call");
-    let title =
-        format!("{count} of write tools ran after that: done is done, and may be done again");
+    let ran = if response.hazards.iter().all(|it| it.seq > response.at_seq) {
+        "ran after that"
+    } else {
+        "were on their way or ran after that"
+    };
+    let title = format!("{count} of write tools {ran}: done is done, and may be done again");
     out.line(&out.paint.tone(Tone::Attention, title))?;
     for hazard in &response.hazards {
         let call = format!("{} {}", brief(&hazard.tool), brief(&hazard.arguments));
-        out.line(&format!("  {}  {call}  {}", hazard.call_id, out.paint.faint(&hazard.ending)))?;
+        let came_to = out.paint.faint(came_to(hazard, response.at_seq));
+        out.line(&format!("  {}  {call}  {came_to}", hazard.call_id))?;
     }
     Ok(())
+}
+
+/// What it came to in the source, and what the fork does about what was on its way.
+fn came_to(hazard: &Hazard, at_seq: u64) -> String {
+    match (hazard.ending.as_str(), hazard.seq > at_seq) {
+        ("not_started", _) => "not started then: the fork starts it if its rules let it".to_owned(),
+        (ending, true) => ending.to_owned(),
+        (ending, false) => {
+            format!("{ending}, was on its way: the fork asks a person what became of it")
+        }
+    }
 }
 
 /// What was given for each change, in the order of [`changes`].
@@ -103,7 +120,7 @@ fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
         instructions: args
             .instructions
             .as_deref()
-            .map(text_or_file)
+            .map(instructions)
             .transpose()?
             .unwrap_or_default(),
         title: args.title.unwrap_or_default(),
@@ -123,6 +140,15 @@ fn request(args: ForkArgs) -> anyhow::Result<ForkSessionRequest> {
         }
     }
     Ok(request)
+}
+
+fn instructions(text: &str) -> anyhow::Result<String> {
+    let read = text_or_file(text)?;
+    if read.is_empty() {
+        // The server would take it for none given.
+        return Err(UsageError(format!("--instructions {text}: this is empty")).into());
+    }
+    Ok(read)
 }
 
 fn changes(args: &ForkArgs) -> anyhow::Result<Vec<Change>> {
