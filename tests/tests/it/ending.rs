@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::{Ev, SOON, Stage, StageOptions, agent_with, look, until};
+use stepwell_tests::{Ev, POLL, SOON, Stage, StageOptions, agent_with, look, until};
 
 const RULES: &str = "[[approval.rules]]\ntool = \"shell\"\nverdict = \"allow\"";
 
@@ -60,8 +61,19 @@ async fn a_second_signal_ends_at_once_and_the_next_start_asks_what_became_of_the
         Ok(refused.is_err().then_some(()))
     })
     .await?;
-    stage.server.signal(Signal::SIGTERM)?;
-    let status = stage.server.wait(Duration::from_secs(10)).await?;
+    // One that comes right after the first is the same order: it is sent until it is heard.
+    let pid = Pid::from_raw(stage.server.pid()?);
+    let again = async {
+        loop {
+            // One that has ended gets none.
+            let _ = kill(pid, Signal::SIGTERM);
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    let status = tokio::select! {
+        status = stage.server.wait(Duration::from_secs(10)) => status?,
+        () = again => unreachable!(),
+    };
     ensure!(status.code() == Some(1), "{status}");
     stage.api = stage.server.start().await?;
     let approval = stage.api.until_approval(&session_id).await?;
