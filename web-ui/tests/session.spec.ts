@@ -95,7 +95,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await page.keyboard.press("f");
   const dialog = page.getByRole("dialog", { name: /^Fork/ });
   await expect(dialog).toContainText("Both share events 1 to 4.");
-  await expect(dialog).toContainText("1 calls changed something outside");
+  await expect(dialog).toContainText("were on their way (1)");
   await dialog.getByRole("button", { name: "Change something" }).click();
   await dialog.getByLabel("What").selectOption("result");
   await dialog.getByLabel("Call", { exact: true }).fill("1.1");

@@ -196,9 +196,9 @@ function Hazards(props: { readonly hazards: readonly Hazard[]; readonly at: numb
   return (
     <div className="hazards">
       <p>
-        <TriangleAlert size={14} aria-hidden /> {hazards.length} calls that change something outside
-        ran after that moment or were on their way. What they did stays done, and the fork may do it
-        again:
+        <TriangleAlert size={14} aria-hidden /> Calls that change something outside ran after that
+        moment or were on their way ({hazards.length}). What they did stays done, and the fork may do
+        it again:
       </p>
       <ul>
         {hazards.slice(0, HAZARDS_SHOWN).map((it) => (
