@@ -197,8 +197,8 @@ function Hazards(props: { readonly hazards: readonly Hazard[]; readonly at: numb
     <div className="hazards">
       <p>
         <TriangleAlert size={14} aria-hidden /> Calls that change something outside ran after that
-        moment or were on their way ({hazards.length}). What they did stays done, and the fork may do
-        it again:
+        moment or were on their way ({hazards.length}). What they did stays done, and the fork may
+        do it again:
       </p>
       <ul>
         {hazards.slice(0, HAZARDS_SHOWN).map((it) => (
