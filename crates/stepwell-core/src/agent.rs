@@ -310,6 +310,18 @@ impl Default for RetryPolicy {
     }
 }
 
+impl RetryPolicy {
+    /// The wait after so many doublings of the first one, without jitter.
+    pub fn wait_ms(&self, doublings: u32) -> u64 {
+        self.base_ms.saturating_mul(1 << doublings.min(40)).min(self.cap_ms)
+    }
+
+    /// The wait that a server asked for, within bounds.
+    pub fn granted_ms(&self, asked_ms: u64) -> u64 {
+        asked_ms.clamp(self.base_ms, RETRY_AFTER_MS_MAX.max(self.base_ms))
+    }
+}
+
 /// Longest wait that a server's `Retry-After` is granted: one day.
 pub const RETRY_AFTER_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 

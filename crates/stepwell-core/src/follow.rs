@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::agent::{Agent, RETRY_AFTER_MS_MAX};
+use crate::agent::{Agent, RetryPolicy};
 use crate::event::{
     EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed, ModelRequested, Outcome,
     SessionFinished, Timer, TimerStarted,
@@ -208,17 +208,17 @@ fn after_failure(
 fn backoff_ms(state: &SessionState, agent: &Agent, failure: &ModelFailed) -> u64 {
     let policy = &agent.retry;
     if let Some(asked) = failure.retry_after_ms {
-        let wait = asked.clamp(policy.base_ms, RETRY_AFTER_MS_MAX.max(policy.base_ms));
+        let wait = policy.granted_ms(asked);
         return wait.saturating_add(jitter(state, failure.attempt, (wait / 10).min(1_000)));
     }
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
-    let (before, base_ms, cap_ms) = if is_quota {
-        (state.quota_waits, QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX)
+    let (before, policy) = if is_quota {
+        let (base_ms, cap_ms) = (QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX);
+        (state.quota_waits, RetryPolicy { base_ms, cap_ms, ..*policy })
     } else {
-        (failure.attempt.saturating_sub(state.quota_waits), policy.base_ms, policy.cap_ms)
+        (failure.attempt.saturating_sub(state.quota_waits), *policy)
     };
-    let doublings = before.saturating_sub(1).min(40);
-    let wait = base_ms.saturating_mul(1 << doublings).min(cap_ms);
+    let wait = policy.wait_ms(before.saturating_sub(1));
     wait.saturating_add(jitter(state, failure.attempt, wait / 4))
 }
 

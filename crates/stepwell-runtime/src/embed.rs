@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use stepwell_core::agent::{RETRY_AFTER_MS_MAX, RetryPolicy};
+use stepwell_core::agent::RetryPolicy;
 use stepwell_ports::{EmbeddingPort, EmbeddingRequest, Embeddings, ModelFailure};
 use tokio_util::sync::CancellationToken;
 
@@ -87,11 +87,10 @@ impl Engine {
 /// How long to wait after the failure of that attempt. Who waits the same as others stands in line
 /// with them for the server's budget.
 fn wait_ms(retry: &RetryPolicy, attempt: u32, failure: &ModelFailure) -> u64 {
-    if let Some(asked) = failure.retry_after_ms {
-        return asked.clamp(retry.base_ms, RETRY_AFTER_MS_MAX.max(retry.base_ms));
+    match failure.retry_after_ms {
+        Some(asked) => retry.granted_ms(asked),
+        None => retry.wait_ms(attempt.saturating_sub(1)),
     }
-    let doublings = attempt.saturating_sub(1).min(40);
-    retry.base_ms.saturating_mul(1 << doublings).min(retry.cap_ms)
 }
 
 fn batches(texts: Vec<String>) -> Vec<Vec<String>> {

@@ -163,8 +163,13 @@ fn data_folder(folder: &Path) -> Finding {
 
 /// `None` when there is no store yet.
 fn store(folder: &Path) -> Option<Finding> {
-    match SqliteStore::open_read_only(folder) {
-        Ok(_) => Some(undamaged(folder)),
+    match SqliteStore::find_damage(folder) {
+        Ok(None) => Some(Finding::ok("store", "undamaged, with the schema of this release")),
+        Ok(Some(damage)) => {
+            let next = "stop the server and restore the folder from a backup; sessions that are \
+                        still whole can be exported first";
+            Some(Finding::fail("store", format!("the file is damaged: {damage}"), next))
+        }
         Err(OpenError::NoStore { .. }) => None,
         Err(error @ OpenError::Older { .. }) => {
             Some(Finding::warn("store", error.to_string(), "nothing by hand"))
@@ -176,16 +181,6 @@ fn store(folder: &Path) -> Option<Finding> {
             let next = "restore the folder from a backup, or choose another one with --data";
             Some(Finding::fail("store", error.to_string(), next))
         }
-    }
-}
-
-fn undamaged(folder: &Path) -> Finding {
-    let next = "stop the server and restore the folder from a backup; sessions that are still whole \
-                can be exported first";
-    match SqliteStore::find_damage(folder) {
-        Ok(None) => Finding::ok("store", "undamaged, with the schema of this release"),
-        Ok(Some(damage)) => Finding::fail("store", format!("the file is damaged: {damage}"), next),
-        Err(error) => Finding::fail("store", error.to_string(), next),
     }
 }
 

@@ -156,7 +156,7 @@ fn start_again(open: OpenCall<'_>) -> EventBody {
 
 fn retry_later(open: OpenCall<'_>, doublings: u32) -> EventBody {
     let OpenCall { state, agent, call_id, call, now } = open;
-    let wait = agent.retry.base_ms.saturating_mul(1 << doublings.min(40)).min(agent.retry.cap_ms);
+    let wait = agent.retry.wait_ms(doublings);
     let due_at = now.plus_ms(wait.saturating_add(jitter(state, call.attempt, wait / 4)));
     TimerStarted { timer: Timer::ToolRetry(call_id), due_at }.into()
 }

@@ -10,7 +10,7 @@ use stepwell_ports::{Store, StoreError};
 use stepwell_runtime::{EngineError, EngineOptions};
 use stepwell_sim::agents::{LOOK, NOTE, PAY, PUT, agent};
 use stepwell_sim::fleet::CallPlan;
-use stepwell_sim::model::{call, say};
+use stepwell_sim::model::{Asked, Say, call, say};
 use stepwell_sim::store::Damage;
 use stepwell_sim::{World, people};
 
@@ -56,6 +56,14 @@ async fn a_session_is_not_said_to_be_blocked_by_a_request_that_failed_long_ago()
     assert_eq!(node.engine.live(session_id).blocked, None);
 }
 
+/// Two steps with a tool of each effect, and a sleep.
+fn a_call_of_each_effect() -> impl Fn(Asked) -> Say + Send + Sync + 'static {
+    steps(vec![
+        call(&[(LOOK, "{}"), (NOTE, "{}")]),
+        call(&[(PUT, "{}"), ("sleep", "{\"seconds\":2}")]),
+    ])
+}
+
 /// The n-th append fails, for every n, before and after its effect.
 #[tokio::test(start_paused = true)]
 async fn any_append_may_fail_and_the_session_ends_the_same() {
@@ -63,10 +71,7 @@ async fn any_append_may_fail_and_the_session_ends_the_same() {
     for nth in 0..20 {
         for time in [FaultTime::BeforeEffect, FaultTime::AfterEffect] {
             let world = World::new(nth);
-            world.model.play(steps(vec![
-                call(&[(LOOK, "{}"), (NOTE, "{}")]),
-                call(&[(PUT, "{}"), ("sleep", "{\"seconds\":2}")]),
-            ]));
+            world.model.play(a_call_of_each_effect());
             let node = world.start("n1");
             let session_id = node.create(&agent()).await.unwrap();
             if nth > 0 {
@@ -91,10 +96,7 @@ async fn an_owner_that_panics_starts_no_write_twice_and_the_session_goes_on() {
     for nth in 1..16 {
         for time in [FaultTime::BeforeEffect, FaultTime::AfterEffect] {
             let world = World::new(nth);
-            world.model.play(steps(vec![
-                call(&[(LOOK, "{}"), (NOTE, "{}")]),
-                call(&[(PUT, "{}"), ("sleep", "{\"seconds\":2}")]),
-            ]));
+            world.model.play(a_call_of_each_effect());
             let node = world.start("n1");
             let session_id = node.create(&agent()).await.unwrap();
             node.store.panic_at_append(nth, time);

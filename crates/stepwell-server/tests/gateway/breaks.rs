@@ -4,23 +4,14 @@ use std::time::Duration;
 
 use stepwell_ports::ToolReport;
 use stepwell_proto::v1::call_report::Outcome;
-use stepwell_proto::v1::{Call, Hello, attach_response};
+use stepwell_proto::v1::{Hello, attach_response};
 use stepwell_server::gateway::GatewayOptions;
 use tonic::Code;
 
 use crate::proxy::Proxy;
 use crate::world::{
-    RawWorker, Running, SHORT, World, assert_ok, held, hello, patient, report, request, soon,
+    RawWorker, SHORT, World, assert_ok, busy, held, hello, patient, report, request, soon,
 };
-
-/// A worker `w@1` that runs a call of the tool `a`.
-async fn busy(world: &World) -> (RawWorker, Running, Call) {
-    let mut worker = RawWorker::join(&world.url(), hello("w", "1")).await.unwrap();
-    worker.credit(1).await;
-    let running = world.run(request("a", 1)).await;
-    let call = worker.call().await;
-    (worker, running, call)
-}
 
 /// As if the worker's connection had broken.
 async fn broken(world: &World, worker: RawWorker) {

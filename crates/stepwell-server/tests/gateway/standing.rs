@@ -7,16 +7,7 @@ use stepwell_proto::v1::call_report::Outcome;
 use stepwell_proto::v1::{Call, Hello};
 use stepwell_server::gateway::{GatewayOptions, WorkerGateway};
 
-use crate::world::{RawWorker, Running, SHORT, World, held, hello, patient, report, request, soon};
-
-/// A worker `w@1` that runs a call of the tool `a`.
-async fn busy(world: &World) -> (RawWorker, Running, Call) {
-    let mut worker = RawWorker::join(&world.url(), hello("w", "1")).await.unwrap();
-    worker.credit(1).await;
-    let running = world.run(request("a", 1)).await;
-    let call = worker.call().await;
-    (worker, running, call)
-}
+use crate::world::{RawWorker, SHORT, World, busy, held, hello, patient, report, request, soon};
 
 fn session_id() -> SessionId {
     request("a", 1).session_id

@@ -460,3 +460,12 @@ impl RawWorker {
         .await
     }
 }
+
+/// A worker `w@1` that runs a call of the tool `a`.
+pub(crate) async fn busy(world: &World) -> (RawWorker, Running, Call) {
+    let mut worker = RawWorker::join(&world.url(), hello("w", "1")).await.unwrap();
+    worker.credit(1).await;
+    let running = world.run(request("a", 1)).await;
+    let call = worker.call().await;
+    (worker, running, call)
+}
