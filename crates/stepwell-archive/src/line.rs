@@ -26,7 +26,7 @@ pub struct Header {
     pub release: String,
     /// The session.
     pub session_id: SessionId,
-    /// When it was exported, in milliseconds since 1970.
+    /// When it was exported, in milliseconds since 1970; of a fixture, when the session last moved.
     pub exported_at_ms: u64,
     /// How many events follow, when the writer knew it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -115,7 +115,37 @@ fn allowed_writer() -> stepwell_core::Agent {
 
 /// 1,000 sessions, killed half-way: from the restart until all are done.
 pub(crate) fn restart(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Measure>> {
+    /// A machine is not as fast at every moment.
+    const ROUNDS: usize = 3;
     let count = KILLED / bench.scale;
+    let (mut ours, mut limits, mut calls) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..ROUNDS {
+        let round = restart_once(bench, runtime, count)?;
+        ours.push(round.ours);
+        limits.push(round.limit);
+        calls = round.calls;
+    }
+    let (value, limit) = (median(ours), median(limits));
+    Ok(vec![Measure {
+        name: format!(
+            "{count} sessions killed half-way, restart to all done ({calls} calls, 0 twice)"
+        ),
+        value,
+        unit: "ms",
+        limit: Some(limit),
+        ratio: Some(value / limit),
+        goal: Goal::RatioAtMost(3.0),
+    }])
+}
+
+/// One restart, in milliseconds.
+struct Restart {
+    ours: f64,
+    limit: f64,
+    calls: u64,
+}
+
+fn restart_once(bench: &Bench, runtime: &Runtime, count: usize) -> anyhow::Result<Restart> {
     let folder = bench.scratch()?;
     let (mut child, mut output) = spawn(&format!("half={count}"), folder.path())?;
     line(&mut output)?;
@@ -157,20 +187,10 @@ pub(crate) fn restart(bench: &Bench, runtime: &Runtime) -> anyhow::Result<Vec<Me
             anyhow::Ok(world)
         })
         .map(|world| runtime.block_on(world.stop()))?;
-    let value = ms(watch.elapsed());
+    let ours = ms(watch.elapsed());
     let twice = tools.started_twice();
     anyhow::ensure!(twice == 0, "{twice} write calls ran twice");
-    Ok(vec![Measure {
-        name: format!(
-            "{count} sessions killed half-way, restart to all done ({} calls, 0 twice)",
-            tools.total()
-        ),
-        value,
-        unit: "ms",
-        limit: Some(limit),
-        ratio: Some(value / limit),
-        goal: Goal::RatioAtMost(3.0),
-    }])
+    Ok(Restart { ours, limit, calls: tools.total() })
 }
 
 async fn count_all(world: &World, filter: &SessionFilter) -> anyhow::Result<usize> {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, de};
 use stepwell_core::account::Price;
 use stepwell_server::agent_file::ModelDefaults;
 
-use crate::args::parse::{address, host_names};
+use crate::args::parse::{address, filed_address, filed_addresses, host_names};
 use crate::args::{
     AgainstArgs, DoctorArgs, LISTEN_DEFAULT, LimitArgs, SERVER_DEFAULT, ServeArgs, WorkerArgs,
 };
@@ -48,9 +48,10 @@ pub(crate) struct ConfigFile {
     /// Calls that a worker runs at the same time.
     concurrency: Option<u32>,
     /// Model server for agents that name none.
+    #[serde(default, deserialize_with = "filed_address")]
     model_url: Option<String>,
     /// Further servers of the same model.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "filed_addresses")]
     model_replicas: Vec<String>,
     /// Model for agents that name none.
     model: Option<String>,
@@ -316,7 +317,7 @@ impl Config {
             workspaces: self.workspaces(args.workspaces.as_deref(), &data),
             data,
             worker_concurrency: (!args.no_worker).then_some(concurrency),
-            model_url: args.model_url.clone().or_else(|| self.file.model_url.clone()),
+            model_url: chosen(args.model_url.as_ref(), self.file.model_url.as_ref()),
             model_replicas: self.model_replicas(args),
             model: args.model.clone().or_else(|| self.file.model.clone()),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
@@ -333,24 +334,21 @@ impl Config {
 
     /// What agents that name no model are given.
     pub(crate) fn model_defaults(&self, args: &AgainstArgs) -> ModelDefaults {
-        let chosen = |given: &Option<String>, filed: &Option<String>| {
-            given.clone().filter(|it| !it.is_empty()).or_else(|| filed.clone())
-        };
         let is_filed = args.model_url.as_ref().is_none_or(String::is_empty);
         let replicas = if is_filed { self.file.model_replicas.clone() } else { Vec::new() };
         ModelDefaults {
             replicas,
-            name: chosen(&args.model, &self.file.model),
-            base_url: chosen(&args.model_url, &self.file.model_url),
-            api_key_env: chosen(&args.api_key_env, &self.file.api_key_env),
+            name: chosen(args.model.as_ref(), self.file.model.as_ref()),
+            base_url: chosen(args.model_url.as_ref(), self.file.model_url.as_ref()),
+            api_key_env: chosen(args.api_key_env.as_ref(), self.file.api_key_env.as_ref()),
         }
     }
 
     /// Replicas belong to the address that they stand beside: those of the file to the file's.
     fn model_replicas(&self, args: &ServeArgs) -> Vec<String> {
-        match &args.model_url {
+        match args.model_url.as_deref() {
+            Some("") | None => self.file.model_replicas.clone(),
             Some(_) => args.model_replica.clone(),
-            None => self.file.model_replicas.clone(),
         }
     }
 
@@ -432,6 +430,11 @@ impl Config {
             None => folder.to_owned(),
         }
     }
+}
+
+/// What was given, else what the file says. An empty text comes from a variable that is not set.
+fn chosen(given: Option<&String>, filed: Option<&String>) -> Option<String> {
+    given.filter(|it| !it.is_empty()).or(filed).cloned()
 }
 
 /// `host:7171` means `http://host:7171`.
@@ -598,6 +601,8 @@ completion = 0.60
             ("listen = \"7171\"", "line 1, column 10: write IP:PORT"),
             ("[limits]\ndrain = \"5\"", "line 2, column 9: `5` has no unit"),
             ("allow_hosts = [\"gpu:1\"]", "without scheme and port"),
+            ("model_url = \"gpu:8000\"", "line 1, column 13: it must begin with http://"),
+            ("model_replicas = [\"ftp://h\"]", "it must begin with http://"),
             ("concurrency = \"x\"", "line 1, column 15: invalid type"),
             ("[prices.m]\nprompt = -1.0\ncompletion = 1.0", "line 2, column 10: a price is 0 to"),
             ("[prices.m]\nprompt = 1.0", "line 1, column 1: missing field `completion`"),

@@ -21,6 +21,9 @@ use crate::json::write_string;
 /// Closes the request without more than its messages.
 const CLOSING: &str = "]}";
 
+/// Room for what stands around the content of a message, so that most need no second allocation.
+const FRAME_BYTES: usize = 96;
+
 /// How much is hashed at once, in bytes; one longer message is a piece of its own.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -138,7 +141,7 @@ impl Prompt {
 
     /// Adds a reply of the model as it was given.
     pub fn push_assistant(&mut self, content: &str, calls: &[ToolCall]) {
-        let mut text = self.opening("assistant");
+        let mut text = self.opening("assistant", content);
         if content.is_empty() && !calls.is_empty() {
             text.push_str(",\"content\":null");
         } else {
@@ -164,7 +167,7 @@ impl Prompt {
 
     /// Adds what the model is shown of a tool call.
     pub fn push_observation(&mut self, wire_id: &str, content: &str) {
-        let mut text = self.opening("tool");
+        let mut text = self.opening("tool", content);
         text.push_str(",\"tool_call_id\":");
         write_string(wire_id, &mut text);
         text.push_str(",\"content\":");
@@ -186,7 +189,7 @@ impl Prompt {
 
     /// Lets the hash go along with the growth. Whoever asks for digests while the prompt grows calls
     /// it before; whoever only folds a history does not pay for hashes that nobody asks for.
-    pub(crate) fn catch_up(&mut self) {
+    pub fn catch_up(&mut self) {
         if self.hashed < self.segments {
             let hasher = Arc::make_mut(&mut self.hasher);
             hash_last(self.last.as_deref(), self.segments - self.hashed, hasher);
@@ -281,9 +284,10 @@ impl Prompt {
         renamed
     }
 
-    fn opening(&mut self, role: &str) -> String {
-        let mut text =
-            String::from(if self.messages == 0 { "{\"role\":\"" } else { ",{\"role\":\"" });
+    /// The beginning of a message with that much to say.
+    fn opening(&mut self, role: &str, content: &str) -> String {
+        let mut text = String::with_capacity(content.len() + FRAME_BYTES);
+        text.push_str(if self.messages == 0 { "{\"role\":\"" } else { ",{\"role\":\"" });
         text.push_str(role);
         text.push('"');
         self.messages += 1;
@@ -291,7 +295,7 @@ impl Prompt {
     }
 
     fn message(&mut self, role: &str, content: &str) {
-        let mut text = self.opening(role);
+        let mut text = self.opening(role, content);
         text.push_str(",\"content\":");
         write_string(content, &mut text);
         text.push('}');
@@ -315,7 +319,9 @@ fn hash_last(last: Option<&Segment>, count: usize, hasher: &mut blake3::Hasher) 
     let chain = core::iter::successors(last, |segment| segment.before.as_deref());
     let mut texts: Vec<&str> = chain.take(count).map(|segment| segment.text.as_str()).collect();
     texts.reverse();
-    let mut piece = String::new();
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    // At once, not by doubling: after a restart every session has its whole history hashed.
+    let mut piece = String::with_capacity(bytes.min(PIECE_BYTES));
     for text in texts {
         if !piece.is_empty() && piece.len() + text.len() > PIECE_BYTES {
             hasher.update(piece.as_bytes());

@@ -303,6 +303,9 @@ pub enum StoreError {
     },
 }
 
+/// What is done with a page where it was read.
+pub type PageWork = Box<dyn FnOnce(EventPage) + Send>;
+
 /// The event store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -354,6 +357,19 @@ pub trait Store: Send + Sync + 'static {
         after: Seq,
         limit: usize,
     ) -> Result<EventPage, StoreError>;
+
+    /// As [`Store::read`], and hands the page to `work` on the thread that read it, so that what is long
+    /// to do with a thousand events keeps no other session waiting.
+    async fn read_for(
+        &self,
+        session_id: SessionId,
+        after: Seq,
+        limit: usize,
+        work: PageWork,
+    ) -> Result<(), StoreError> {
+        work(self.read(session_id, after, limit).await?);
+        Ok(())
+    }
 
     /// A payload by its address. Bytes that do not have that address (any more) are
     /// [`StoreError::Corrupt`].

@@ -1,5 +1,6 @@
 //! Forks: a new session made of another's beginning and of what is otherwise.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stepwell_core::agent::Agent;
@@ -102,6 +103,9 @@ impl Engine {
     /// does not fit that moment, [`EngineError::Invalid`] for arguments that do not fit the tool,
     /// [`EngineError::Quarantined`] when the parent's history cannot be read, [`EngineError::Store`].
     pub async fn plan_fork(&self, fork: &ForkSession) -> Result<ForkPlan, EngineError> {
+        if let Some(problem) = said_twice(&fork.changes) {
+            return Err(EngineError::Invalid { what: "the fork:", problem });
+        }
         let store = &*self.inner.ports.store;
         let survey = survey(store, fork.parent).await?;
         let at = match fork.at {
@@ -234,6 +238,19 @@ async fn survey(store: &dyn Store, session_id: SessionId) -> Result<Survey, Engi
     let mut survey = Survey::default();
     walk(store, session_id, &mut |event| survey.push(&event)).await?;
     Ok(survey)
+}
+
+/// What two changes set at once: only one of them could hold.
+fn said_twice(changes: &[Change]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let mut targets = changes.iter().filter_map(|change| match change {
+        Change::Result { call_id, .. } => Some(format!("the result of call {call_id}")),
+        Change::Arguments { call_id, .. } => Some(format!("the arguments of call {call_id}")),
+        Change::Reply { .. } => Some("the reply of the model".to_owned()),
+        Change::Message { .. } => None,
+    });
+    let twice = targets.find(|target| !seen.insert(target.clone()))?;
+    Some(format!("{twice} is given twice: leave one of them out"))
 }
 
 /// The latest moment at which all changes are still open.

@@ -4,7 +4,8 @@ use stepwell_core::codec::{attach, decode, is_whole};
 use stepwell_core::event::Event;
 use stepwell_core::state::STATE_VERSION;
 use stepwell_core::{Seq, SessionId, SessionState, apply};
-use stepwell_ports::{Store, StoreError, StoredEvent};
+use stepwell_ports::{EventPage, Store, StoreError, StoredEvent};
+use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -40,7 +41,13 @@ pub(crate) async fn load(
     {
         state = cached;
     }
-    match refresh(store, session_id, &mut state).await {
+    let folded = fold_first(store, session_id, &mut state).await;
+    let loaded = match folded {
+        Ok(head) if head == state.head => Ok(()),
+        Ok(_) => refresh(store, session_id, &mut state).await,
+        Err(error) => Err(error),
+    };
+    match loaded {
         // Deleted while it was read, so that a payload or an event was missed.
         Err(EngineError::Quarantined { .. }) if store.session(session_id).await?.is_none() => {
             return Err(EngineError::NotFound { session_id });
@@ -51,6 +58,88 @@ pub(crate) async fn load(
         return Err(EngineError::NotFound { session_id });
     }
     Ok(state)
+}
+
+/// Folds the first page on the thread that reads it: after a restart many sessions are loaded at once,
+/// beside those that run already. Gives the head that the store has.
+async fn fold_first(
+    store: &dyn Store,
+    session_id: SessionId,
+    state: &mut SessionState,
+) -> Result<Seq, EngineError> {
+    let mut folded = std::mem::take(state);
+    let after = folded.head;
+    let fold = move |page: EventPage| {
+        let Decoded { events, head, .. } = decode_page(page);
+        for event in &events {
+            if let Err(error) = apply(&mut folded, event) {
+                let reason = error.to_string();
+                return Err(EngineError::Quarantined { session_id, reason });
+            }
+        }
+        // The next decision would do it first.
+        folded.prompt.catch_up();
+        Ok((folded, head))
+    };
+    let (folded, head) = read_for(store, session_id, after, PAGE_EVENTS, fold).await??;
+    *state = folded;
+    Ok(head)
+}
+
+/// Reads a page and does something with it where it was read.
+async fn read_for<T: Send + 'static>(
+    store: &dyn Store,
+    session_id: SessionId,
+    after: Seq,
+    limit: usize,
+    work: impl FnOnce(EventPage) -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    let (done, answer) = oneshot::channel();
+    // Whoever asked may be gone.
+    let work = Box::new(move |page| drop(done.send(work(page))));
+    match store.read_for(session_id, after, limit, work).await {
+        Err(StoreError::Corrupt { place, reason }) => {
+            let reason = format!("{place}: {reason}");
+            return Err(EngineError::Quarantined { session_id, reason });
+        }
+        read => read?,
+    }
+    let unanswered = StoreError::Failed { operation: "read", reason: "no page came".to_owned() };
+    answer.await.map_err(|_| unanswered.into())
+}
+
+/// A page of events that were decoded as far as they are whole.
+struct Decoded {
+    events: Vec<Event>,
+    /// From the first one on that has payloads beside it, or cannot be decoded.
+    rest: Vec<StoredEvent>,
+    head: Seq,
+}
+
+fn decode_page(page: EventPage) -> Decoded {
+    let EventPage { events: stored, head } = page;
+    let mut events = Vec::with_capacity(stored.len());
+    let mut stored = stored.into_iter();
+    let mut rest = Vec::new();
+    for next in stored.by_ref() {
+        let Some(event) = whole(&next) else {
+            rest.push(next);
+            break;
+        };
+        events.push(event);
+    }
+    rest.extend(stored);
+    Decoded { events, rest, head }
+}
+
+/// An event that needs nothing but what is stored with it.
+fn whole(stored: &StoredEvent) -> Option<Event> {
+    let mut body = decode(&stored.kind, stored.schema, &stored.body).ok()?;
+    if !is_whole(&mut body) {
+        return None;
+    }
+    let actor = stored.actor.parse().ok()?;
+    Some(Event { seq: stored.seq, time: stored.time, cause: stored.cause, actor, body })
 }
 
 /// Folds the events up to `at`, and no further.
@@ -145,21 +234,15 @@ async fn page(
     after: Seq,
     limit: usize,
 ) -> Result<(Vec<Event>, Seq), EngineError> {
-    let page = match store.read(session_id, after, limit).await {
-        Err(StoreError::Corrupt { place, reason }) => {
-            let reason = format!("{place}: {reason}");
-            return Err(EngineError::Quarantined { session_id, reason });
-        }
-        page => page?,
-    };
-    let mut events = Vec::with_capacity(page.events.len());
-    for stored in &page.events {
+    let decoded = read_for(store, session_id, after, limit, decode_page).await?;
+    let Decoded { mut events, rest, head } = decoded;
+    for stored in &rest {
         events.push(restore(store, stored).await.map_err(|error| match error {
             Broken::Log(reason) => EngineError::Quarantined { session_id, reason },
             Broken::Store(error) => error.into(),
         })?);
     }
-    Ok((events, page.head))
+    Ok((events, head))
 }
 
 /// Folds the events that came after `state`.

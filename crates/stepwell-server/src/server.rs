@@ -31,6 +31,7 @@ use tonic_health::ServingStatus;
 
 use crate::agent_file::ModelDefaults;
 use crate::api::{Agents, Api, Approvals, Backups, History, OneAtATime, Sessions};
+use crate::convert::TEXT_BYTES_MAX;
 use crate::gateway::WorkerGateway;
 use crate::import::{IMPORT_BYTES_MAX_DEFAULT, IMPORTS_MAX};
 use crate::span_cache::SpanCache;
@@ -306,8 +307,8 @@ async fn in_words(mut response: Response) -> Response {
     let worded = if status.code() == Code::OutOfRange && message.starts_with(TOO_LARGE) {
         let sizes = message.strip_prefix(TOO_LARGE).unwrap_or_default();
         Status::resource_exhausted(format!(
-            "the request is too large{sizes}; nothing was done: shorten it, or put the text into a \
-             file that a tool can read"
+            "the request is too large{sizes}; nothing was done: one text may have \
+             {TEXT_BYTES_MAX} bytes, so shorten it, or put it into a file that a tool can read"
         ))
     } else if status.code() == Code::Internal && message.starts_with(UNREADABLE) {
         Status::invalid_argument(format!(

@@ -76,6 +76,14 @@ impl About {
     }
 }
 
+/// The file of a store is not where it was opened.
+pub(crate) fn removed(file: &Path) -> rusqlite::Error {
+    let name = file.file_name().unwrap_or_default().display();
+    let words = format!("its {name} was removed or replaced while it is in use: put it back");
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
+    rusqlite::Error::SqliteFailure(code, Some(words))
+}
+
 fn is_short_read(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|it| it.extended_code);
     code == Some(rusqlite::ffi::SQLITE_IOERR_SHORT_READ)

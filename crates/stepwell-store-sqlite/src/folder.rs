@@ -60,6 +60,42 @@ pub(crate) fn make_private(file: &Path) {
     let _ = options.open(file);
 }
 
+/// A file as it was when it was opened. One that was removed since can be written as long as it is
+/// open, and all of that is gone when the process ends.
+#[derive(Debug)]
+pub(crate) struct Known {
+    file: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Known {
+    pub(crate) fn new(file: PathBuf) -> Self {
+        let identity = identity(&file);
+        Self { file, identity }
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Whether its name still leads to it. One system call.
+    pub(crate) fn is_in_place(&self) -> bool {
+        identity(&self.file) == self.identity
+    }
+}
+
+#[cfg(unix)]
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(file).ok().map(|it| (it.dev(), it.ino()))
+}
+
+/// Systems that do not let an open file be removed.
+#[cfg(not(unix))]
+fn identity(_file: &Path) -> Option<(u64, u64)> {
+    None
+}
+
 /// Number of the file system of a path that exists.
 #[cfg(target_os = "linux")]
 pub(crate) fn file_system(path: &Path) -> io::Result<u32> {

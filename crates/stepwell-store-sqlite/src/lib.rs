@@ -25,3 +25,12 @@ mod tests;
 
 pub use options::{OpenError, SqliteOptions};
 pub use store::SqliteStore;
+
+/// Now, for how long something may take: real threads and a real disk, never time that is stored.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store's threads have no clock of a test to follow"
+)]
+pub(crate) fn moment() -> std::time::Instant {
+    std::time::Instant::now()
+}

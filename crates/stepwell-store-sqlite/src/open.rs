@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::copy;
@@ -133,6 +134,12 @@ fn report_unclean_end(file: &Path) {
     }
 }
 
+/// Plans depend on the statement alone. Otherwise `SQLite` prepares every statement with a bound
+/// `LIMIT` anew each time that it runs, which costs as much as a short read itself.
+pub(crate) fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
+}
+
 /// Opens the connection that writes. Its file handles are closed in child processes: `SQLite` opens
 /// all its files with `O_CLOEXEC`.
 pub(crate) fn write_connection(file: &Path) -> rusqlite::Result<Connection> {
@@ -142,6 +149,7 @@ pub(crate) fn write_connection(file: &Path) -> rusqlite::Result<Connection> {
     crate::folder::make_private(file);
     let conn = Connection::open_with_flags(file, flags)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    keep_plans(&conn)?;
     conn.pragma_update(None, "busy_timeout", BUSY_TIMEOUT_MS)?;
     // Takes effect on an empty file only, and must come before the journal mode.
     conn.pragma_update(None, "page_size", PAGE_BYTES)?;

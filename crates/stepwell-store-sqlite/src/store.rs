@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rusqlite::Transaction;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Seq, SessionId, TimestampMs};
 use stepwell_ports::memory::{
     check_import_page, import_refs, prepare, prepare_imported, prepare_new,
 };
 use stepwell_ports::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
-use stepwell_ports::store::{Created, Keyed};
+use stepwell_ports::store::{Created, Keyed, PageWork};
 use stepwell_ports::{
     AgentRecord, Append, AppendError, ApprovalFilter, Checkpoint, Claim, EventPage, Import,
     ImportPage, Imported, ListPage, NewSession, NodeInfo, SessionFilter, SessionInfo, Store,
@@ -202,6 +203,18 @@ impl Store for SqliteStore {
     ) -> Result<EventPage, StoreError> {
         let about = About::session("read", session_id);
         self.readers.run(about, move |it| read::events(it, session_id, after, limit)).await
+    }
+
+    async fn read_for(
+        &self,
+        session_id: SessionId,
+        after: Seq,
+        limit: usize,
+        work: PageWork,
+    ) -> Result<(), StoreError> {
+        let about = About::session("read", session_id);
+        let read = move |it: &Transaction<'_>| read::events(it, session_id, after, limit);
+        self.readers.run_then(about, read, work).await
     }
 
     async fn blob(&self, address: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -26,3 +26,15 @@ async fn the_demo_without_a_terminal_survives_two_kills_approves_by_itself_and_e
     ensure!(kills == 2, "{kills} kills");
     Ok(())
 }
+
+#[tokio::test]
+async fn for_a_program_the_demo_tells_on_stderr_and_ends_with_one_line_of_json() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let ran = Cli::new("http://127.0.0.1:1", home.path()).run(&["demo", "--json"]).await?;
+    ran.expect(0)?;
+    let lines = ran.lines()?;
+    ensure!(lines.len() == 1 && lines[0]["status"] == "completed", "{lines:?}");
+    ensure!(lines[0]["kills"] == 2 && lines[0]["tests_pass"] == true, "{lines:?}");
+    ensure!(ran.stderr.matches("*** kill -9").count() == 2, "{}", ran.stderr);
+    Ok(())
+}

@@ -325,6 +325,7 @@ export function useReplay(sessionId: string) {
         verdict: it.verdict,
         events: Number(it.events),
         inputs: Number(it.inputs),
+        unchecked: Number(it.unchecked),
         seq: Number(it.seq),
         reason: it.reason,
       };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::age;
+use super::parse::{age, model_address};
 
 /// Runs side by side when nothing is said: few enough for one model server.
 const JOBS_DEFAULT: u32 = 4;
@@ -50,7 +50,7 @@ pub(crate) struct AgainstArgs {
     #[arg(long, requires = "against", help_heading = "Another agent")]
     pub(crate) diff: bool,
     /// Model server when the definition names none; the recorded one when not given
-    #[arg(long, value_name = "URL", env = "STEPWELL_MODEL_URL", help_heading = "Another agent")]
+    #[arg(long, value_name = "URL", env = "STEPWELL_MODEL_URL", value_parser = model_address, help_heading = "Another agent")]
     pub(crate) model_url: Option<String>,
     /// Model when the definition names none; the recorded one when not given
     #[arg(long, value_name = "NAME", env = "STEPWELL_MODEL", help_heading = "Another agent")]

@@ -57,6 +57,31 @@ pub(crate) fn host_names<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Strin
     names.iter().map(|it| host_name(it)).collect::<Result<_, _>>().map_err(de::Error::custom)
 }
 
+/// The address of a model's API. An empty one comes from a variable that is not set, and is none.
+pub(super) fn model_address(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    match stepwell_server::agent_file::check_url(text) {
+        Ok(url) => Ok(url.to_owned()),
+        Err(problem) => Err(format!("it {problem}")),
+    }
+}
+
+/// The same in a config file.
+pub(crate) fn filed_address<'de, D: Deserializer<'de>>(
+    text: D,
+) -> Result<Option<String>, D::Error> {
+    let url = model_address(&String::deserialize(text)?).map_err(de::Error::custom)?;
+    Ok((!url.is_empty()).then_some(url))
+}
+
+/// The same, as a list in a config file.
+pub(crate) fn filed_addresses<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<String>, D::Error> {
+    let urls = Vec::<String>::deserialize(list)?;
+    urls.iter().map(|it| model_address(it)).collect::<Result<_, _>>().map_err(de::Error::custom)
+}
+
 /// Every status that a session can have, by the names of `--json`.
 pub(super) fn status_names() -> Vec<String> {
     all_statuses().map(status_name).collect()
@@ -114,6 +139,20 @@ mod tests {
         assert_eq!(host_name("gpu.example").unwrap(), "gpu.example");
         for wrong in ["", "http://gpu", "gpu:7171", "*", "a b"] {
             assert!(host_name(wrong).unwrap_err().contains("gpu.example"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn model_addresses_are_checked_as_in_an_agent_file() {
+        assert_eq!(model_address(" http://h:1/v1 ").unwrap(), "http://h:1/v1");
+        assert_eq!(model_address("").unwrap(), "");
+        for (wrong, problem) in [
+            ("127.0.0.1:8000", "it must begin with http://"),
+            ("http://u:secret@h/v1", "it holds a user or password"),
+            ("http:///v1", "it is no address"),
+        ] {
+            let error = model_address(wrong).unwrap_err();
+            assert!(error.starts_with(problem) && !error.contains("secret"), "{wrong}: {error}");
         }
     }
 

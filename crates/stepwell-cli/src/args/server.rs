@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::{address, host_name};
+use super::parse::{address, host_name, model_address};
 
 /// Arguments of `serve`.
 ///
@@ -45,6 +45,7 @@ pub(crate) struct ServeArgs {
         long,
         value_name = "URL",
         env = "STEPWELL_MODEL_URL",
+        value_parser = model_address,
         help = "Model server for agents that name none, for example http://127.0.0.1:8000/v1"
     )]
     pub(crate) model_url: Option<String>,
@@ -54,6 +55,7 @@ pub(crate) struct ServeArgs {
         value_name = "URL",
         env = "STEPWELL_MODEL_REPLICAS",
         value_delimiter = ',',
+        value_parser = model_address,
         requires = "model_url"
     )]
     pub(crate) model_replica: Vec<String>,

@@ -39,6 +39,8 @@ struct Plan<'a> {
     args: &'a ExportArgs,
     session_id: SessionId,
     head: u64,
+    /// What the header says of when.
+    at_ms: u64,
     rules: Option<&'a Rules>,
 }
 
@@ -83,7 +85,10 @@ async fn export(
     let session = expected(response.session.as_ref(), "session")?;
     let session_id = id_of(session)?;
     let path = args.output.clone().unwrap_or_else(|| file_name(session_id, args.fixture));
-    let plan = Plan { client, args, session_id, head: session.head_seq, rules };
+    // A fixture lies in version control: of the same session it is the same bytes.
+    let at_ms = if args.fixture { session.updated_at_ms } else { time::now_ms() };
+    let at_ms = u64::try_from(at_ms).unwrap_or(0);
+    let plan = Plan { client, args, session_id, head: session.head_seq, at_ms, rules };
     let exported = write(context, &plan, &path).await?;
     if context.out.is_json {
         context.out.json(&exported)
@@ -116,8 +121,7 @@ fn report(context: &Context, exported: &Exported) {
 async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Result<Exported> {
     let is_plain = plan.args.fixture || path.extension().is_some_and(|it| it == PLAIN_EXTENSION);
     let form = if is_plain { Form::Plain } else { Form::Packed };
-    let now_ms = u64::try_from(time::now_ms()).unwrap_or(0);
-    let mut header = Header::new(plan.session_id, env!("CARGO_PKG_VERSION"), now_ms);
+    let mut header = Header::new(plan.session_id, env!("CARGO_PKG_VERSION"), plan.at_ms);
     header.events = Some(plan.head);
     header.fixture = plan.args.fixture;
     header.redacted = plan.rules.is_some();

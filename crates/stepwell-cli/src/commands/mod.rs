@@ -112,7 +112,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
             let settings = context.config.worker(&args, &context.server)?;
             serve::run_worker(settings, context.out.paint_err).await.map(|()| Exit::Ok)
         }
-        Command::Demo(args) => demo::run(args).await.map(|()| Exit::Ok),
+        Command::Demo(args) => demo::run(context.out, args).await.map(|()| Exit::Ok),
         Command::MockModel(args) => mock_model::run(&context, &args).await,
         // Boxed: they hold streams, and the others should not carry that much.
         Command::Submit(args) => Box::pin(submit::run(&context, args)).await,
@@ -196,6 +196,17 @@ fn expected<'a, T>(part: Option<&'a T>, what: &str) -> anyhow::Result<&'a T> {
     part.with_context(|| {
         format!("the server's answer has no {what}: it is another release than this command")
     })
+}
+
+/// What moves a session needs a server that has it.
+fn refuse_file(what: &str) -> anyhow::Result<()> {
+    if !Source::of(what).is_file() {
+        return Ok(());
+    }
+    bail!(
+        "{what} is an exported file, and nothing moves in one: bring it into a server with \
+         `stepwell import {what}`, then name the session by its id"
+    )
 }
 
 /// One session by id or the beginning of it.

@@ -6,12 +6,13 @@ use stepwell_proto::v1::{
 };
 
 use super::submit::random_key;
-use super::{Context, actor, answer, answer_keyed, text_or_stdin};
+use super::{Context, actor, answer, answer_keyed, refuse_file, text_or_stdin};
 use crate::args::{CancelArgs, PauseArgs, ResumeArgs, SendArgs};
 use crate::exit::Exit;
 
 /// `send`.
 pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let said = text_or_stdin(&args.text, "the message")?;
     if said.trim().is_empty() {
         bail!("the message is empty: say something, or leave the session as it is");
@@ -35,6 +36,7 @@ pub(super) async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Ex
 
 /// `cancel`.
 pub(super) async fn cancel(context: &Context, args: CancelArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let request = CancelSessionRequest {
         session_id: args.session.id,
         reason: args.reason.unwrap_or_default(),
@@ -47,6 +49,7 @@ pub(super) async fn cancel(context: &Context, args: CancelArgs) -> anyhow::Resul
 
 /// `pause`.
 pub(super) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let request = PauseSessionRequest {
         session_id: args.session.id,
         reason: args.reason.unwrap_or_default(),
@@ -59,6 +62,7 @@ pub(super) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<
 
 /// `resume`.
 pub(super) async fn resume(context: &Context, args: ResumeArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let request = ResumeSessionRequest {
         session_id: args.session.id,
         requested_by: actor(&args.actor)?,

@@ -1,5 +1,6 @@
 //! A file that appears under its name when it is whole, or stdout.
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,9 @@ impl Target {
             }
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
         }
+        if path.is_dir() {
+            bail!("{} is a folder: name a file in it", path.display());
+        }
         if !replaces && path.exists() {
             bail!(taken(path));
         }
@@ -40,7 +44,7 @@ impl Target {
             Some(folder) if folder != Path::new("") => folder,
             Some(_) | None => Path::new("."),
         };
-        let file = NamedTempFile::new_in(folder).map_err(without_name);
+        let file = part_of(path, folder).map_err(without_name);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let (file, path) = (BufWriter::new(file), path.to_owned());
         Ok(Self::File(Named { file, path, replaces }))
@@ -69,6 +73,15 @@ impl Named {
             Err(error) => Err(without_name(error)).with_context(failed),
         }
     }
+}
+
+/// A file whose name says what it was to become, should this process be killed before it can remove
+/// it: `.NAME.XXXXXX.part`.
+fn part_of(path: &Path, folder: &Path) -> io::Result<NamedTempFile> {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".");
+    tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(folder)
 }
 
 fn taken(path: &Path) -> String {
@@ -148,9 +161,26 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_no_place_for_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = error_of(Target::open(folder.path(), true, true));
+        assert!(error.ends_with("is a folder: name a file in it"), "{error}");
+    }
+
+    #[test]
+    fn what_a_killed_process_leaves_says_what_it_was_to_become() {
+        let folder = tempfile::tempdir().unwrap();
+        let _target = Target::open(&folder.path().join("a.stepwell"), true, false).unwrap();
+        let left = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let name = left.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with(".a.stepwell."), "{name}");
+        assert_eq!(left.extension().unwrap(), "part");
+    }
+
+    #[test]
     fn an_error_names_the_wanted_file_only() {
         let error = error_of(Target::open(Path::new("/nowhere/a.stepwell"), true, false));
         assert!(error.starts_with("cannot write /nowhere/a.stepwell: No such file"), "{error}");
-        assert!(!error.contains(".tmp"), "{error}");
+        assert!(!error.contains(".part"), "{error}");
     }
 }

@@ -35,7 +35,10 @@ pub(super) async fn run(context: &Context, args: TreeArgs) -> anyhow::Result<Exi
         let lines: Vec<String> = page.spans.iter().map(|span| drawer.line(span)).collect();
         out.lines(&lines)?;
     }
-    if out.is_watched && !out.is_json {
+    let total = pages.total;
+    if args.from > 0 && args.from >= total {
+        out.remark(&format!("the tree has {total} rows, none from row {} on", args.from));
+    } else if out.is_watched && !out.is_json {
         say_what_is_left(context, &pages);
     }
     Ok(Exit::Ok)

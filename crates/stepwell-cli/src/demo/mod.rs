@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,12 +22,13 @@ use self::project::Project;
 use self::story::Story;
 use crate::args::DemoArgs;
 use crate::mock_model::{self, Script};
+use crate::out::Out;
 
 /// What the model says.
 const SCRIPT: &str = include_str!("script.toml");
 
 /// Runs the demo.
-pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(out: Out, args: DemoArgs) -> anyhow::Result<()> {
     let (folder, keeper) = data_folder(&args)?;
     let project = Project::create(&folder.join("workspaces")).await?;
     let model = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -41,9 +43,10 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         None => free_address().await?,
     };
     let server = ServerProcess::new(listen, &folder, model_url);
-    let mut story = Story { server, project, folder: folder.clone() };
+    let voice = Voice { out };
+    let mut story = Story { server, project, folder: folder.clone(), voice };
     let told = story.tell().await;
-    if told.is_ok() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+    if told.is_ok() && is_heard() {
         story.stay().await?;
     }
     story.server.end().await;
@@ -53,15 +56,33 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         && let Some(keeper) = keeper
     {
         let kept = keeper.keep();
-        crate::demo::say(&format!("The demo's data is kept in {}", kept.display()));
+        voice.say(&format!("The demo's data is kept in {}", kept.display()));
     }
     told
 }
 
-/// A line of the demo's own voice.
-#[expect(clippy::print_stdout, reason = "the demo is told on stdout")]
-pub(crate) fn say(line: &str) {
-    println!("{line}");
+/// Tells the demo: on stdout, or on stderr where stdout is for JSON.
+#[derive(Clone, Copy)]
+pub(crate) struct Voice {
+    out: Out,
+}
+
+impl Voice {
+    /// A line of the demo's own voice.
+    #[expect(clippy::print_stdout, reason = "the demo is told on stdout")]
+    pub(crate) fn say(self, line: &str) {
+        if self.out.is_json { self.out.remark(line) } else { println!("{line}") }
+    }
+
+    /// What came of it, for a program.
+    pub(crate) fn result(self, result: &impl Serialize) -> anyhow::Result<()> {
+        if self.out.is_json { self.out.json(result) } else { Ok(()) }
+    }
+}
+
+/// Whether a person reads what is told and can answer.
+fn is_heard() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// The folder of the demo, and what removes it again.

@@ -1,7 +1,7 @@
 //! What the demo tells, in order.
 
+use std::io::BufRead as _;
 use std::io::Write as _;
-use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
@@ -15,7 +15,7 @@ use stepwell_proto::v1::{GetSessionRequest, Session};
 
 use super::process::ServerProcess;
 use super::project::{Project, WORKSPACE};
-use super::say;
+use super::{Voice, is_heard};
 use crate::args::ColorWhen;
 use crate::client::Client;
 use crate::out::Out;
@@ -32,31 +32,34 @@ pub(crate) struct Story {
     pub(crate) server: ServerProcess,
     pub(crate) project: Project,
     pub(crate) folder: PathBuf,
+    pub(crate) voice: Voice,
 }
 
 impl Story {
     /// Tells it, and checks that it came out right.
     pub(crate) async fn tell(&mut self) -> anyhow::Result<()> {
-        say("Stepwell demo: an agent mends a real project, and its server is killed half-way.");
-        say(
+        self.voice.say(
+            "Stepwell demo: an agent mends a real project, and its server is killed half-way.",
+        );
+        self.voice.say(
             "The model is a script (`stepwell mock-model`). Tools, files, approval and log are real.",
         );
-        say("");
+        self.voice.say("");
         ensure!(!self.project.tests_pass().await?, "the project's test should fail at first");
-        say(&format!("project   {} (one test fails)", self.project.folder().display()));
+        self.voice.say(&format!("project   {} (one test fails)", self.project.folder().display()));
         let (pid, client) = self.server.start().await?;
-        say(&format!("server    {}, process {pid}", self.server.url()));
+        self.voice.say(&format!("server    {}, process {pid}", self.server.url()));
         let session = submit(&client).await?;
         let session_id = session.session_id.clone();
-        say(&format!("session   {session_id}"));
-        say("");
+        self.voice.say(&format!("session   {session_id}"));
+        self.voice.say("");
 
         let out = Out::new(false, ColorWhen::Auto);
         let mut narrator = Narrator::new(TimeZone::system(), out.paint, out.width);
         let is_killing = |event: &Event| {
             event.r#type == "model_requested" && event.body_json.contains(KILLED_STEP)
         };
-        let seq = watch(&client, &session_id, 0, &mut narrator, &is_killing).await?;
+        let seq = watch(&client, &session_id, 0, (self.voice, &mut narrator), &is_killing).await?;
         let (pid, client) = self
             .kill_and_restart(
                 pid,
@@ -65,7 +68,7 @@ impl Story {
             )
             .await?;
         let asks = |event: &Event| event.r#type == "approval_requested";
-        let seq = watch(&client, &session_id, seq, &mut narrator, &asks).await?;
+        let seq = watch(&client, &session_id, seq, (self.voice, &mut narrator), &asks).await?;
         let (_, client) = self
             .kill_and_restart(
                 pid,
@@ -74,8 +77,8 @@ impl Story {
             )
             .await?;
         let approval = open_approval(&client, &session_id).await?;
-        decide(&client, &approval).await?;
-        let seq = watch(&client, &session_id, seq, &mut narrator, &|_| false).await?;
+        decide(self.voice, &client, &approval).await?;
+        let seq = watch(&client, &session_id, seq, (self.voice, &mut narrator), &|_| false).await?;
         self.check(&client, &session_id, seq).await
     }
 
@@ -86,11 +89,11 @@ impl Story {
         then: &str,
     ) -> anyhow::Result<(u32, Client)> {
         self.server.kill().await?;
-        say("");
-        say(&format!("   *** kill -9 {pid}: {when} ***"));
+        self.voice.say("");
+        self.voice.say(&format!("   *** kill -9 {pid}: {when} ***"));
         let (pid, client) = self.server.start().await?;
-        say(&format!("   *** started again as process {pid}: {then} ***"));
-        say("");
+        self.voice.say(&format!("   *** started again as process {pid}: {then} ***"));
+        self.voice.say("");
         Ok((pid, client))
     }
 
@@ -105,30 +108,33 @@ impl Story {
         ensure!(self.project.tests_pass().await?, "the tests of the project still fail");
         let commits = self.project.commits().await?;
         ensure!(commits.len() == 2, "the project has these commits: {commits:?}");
-        say("");
-        say(&format!("answer    {}", response.answer));
-        say(&format!("log       {seq} events, two kills, every call ran once"));
-        say("project   all tests pass, and the change is committed once");
-        Ok(())
+        self.voice.say("");
+        self.voice.say(&format!("answer    {}", response.answer));
+        self.voice.say(&format!("log       {seq} events, two kills, every call ran once"));
+        self.voice.say("project   all tests pass, and the change is committed once");
+        self.voice.result(&serde_json::json!({
+            "session_id": session_id, "status": "completed", "answer": response.answer,
+            "events": seq, "kills": 2, "tests_pass": true, "commits": commits.len(),
+        }))
     }
 
     /// Keeps serving, so that a newcomer can look around.
     pub(crate) async fn stay(&self) -> anyhow::Result<()> {
         let server = self.server.url();
-        say("");
-        say("The demo's server goes on until Ctrl-C. In another terminal:");
-        say("");
-        say(&format!("  export STEPWELL_SERVER={server}"));
+        self.voice.say("");
+        self.voice.say("The demo's server goes on until Ctrl-C. In another terminal:");
+        self.voice.say("");
+        self.voice.say(&format!("  export STEPWELL_SERVER={server}"));
         for command in ["stepwell ls", "stepwell show ID", "stepwell tree ID", "stepwell events ID"]
         {
-            say(&format!("  {command}"));
+            self.voice.say(&format!("  {command}"));
         }
-        say(&format!(
+        self.voice.say(&format!(
             "  sqlite3 {}/stepwell.db 'select * from events_readable'",
             self.folder.display()
         ));
-        say("");
-        say("Without an installed binary: cargo run --release -- ls");
+        self.voice.say("");
+        self.voice.say("Without an installed binary: cargo run --release -- ls");
         tokio::signal::ctrl_c().await?;
         Ok(())
     }
@@ -153,7 +159,7 @@ async fn watch(
     client: &Client,
     session_id: &str,
     after_seq: u64,
-    narrator: &mut Narrator,
+    (voice, narrator): (Voice, &mut Narrator),
     stop: &(dyn Fn(&Event) -> bool + Sync),
 ) -> anyhow::Result<u64> {
     let request = WatchSessionRequest {
@@ -167,7 +173,7 @@ async fn watch(
     let mut seq = after_seq;
     while let Some(item) = stream.message().await.map_err(|status| client.refusal(&status))? {
         if let Some(Item::Event(event)) = item.item {
-            say(&narrator.line(&event));
+            voice.say(&narrator.line(&event));
             seq = event.seq;
             if stop(&event) {
                 break;
@@ -188,18 +194,18 @@ async fn open_approval(client: &Client, session_id: &str) -> anyhow::Result<Appr
 }
 
 /// Asks the person at the terminal, or decides itself and says so.
-async fn decide(client: &Client, approval: &Approval) -> anyhow::Result<()> {
-    say("The agent asks before it writes:");
-    say("");
-    say(&format!("  tool       {}", approval.tool));
-    say(&format!("  arguments  {}", crate::view::visible::brief(&approval.arguments)));
-    say(&format!("  asked by   {}", approval.rule));
-    say("");
-    let by = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        wait_for_yes().await?;
+async fn decide(voice: Voice, client: &Client, approval: &Approval) -> anyhow::Result<()> {
+    voice.say("The agent asks before it writes:");
+    voice.say("");
+    voice.say(&format!("  tool       {}", approval.tool));
+    voice.say(&format!("  arguments  {}", crate::view::visible::brief(&approval.arguments)));
+    voice.say(&format!("  asked by   {}", approval.rule));
+    voice.say("");
+    let by = if is_heard() {
+        wait_for_yes(voice).await?;
         "you"
     } else {
-        say("There is no terminal to ask at, so the demo approves by itself.");
+        voice.say("There is no terminal to ask at, so the demo approves by itself.");
         "demo"
     };
     let request = DecideApprovalRequest {
@@ -211,13 +217,13 @@ async fn decide(client: &Client, approval: &Approval) -> anyhow::Result<()> {
     };
     let response = client.approvals().decide_approval(request).await;
     response.map_err(|status| client.refusal(&status))?;
-    say("");
+    voice.say("");
     Ok(())
 }
 
 /// Waits until the person at the terminal says yes. The session waits, too, for as long as it takes.
 #[expect(clippy::print_stdout, reason = "a question at a terminal")]
-async fn wait_for_yes() -> anyhow::Result<()> {
+async fn wait_for_yes(voice: Voice) -> anyhow::Result<()> {
     loop {
         print!("May it run? Type yes: ");
         std::io::stdout().flush()?;
@@ -230,6 +236,6 @@ async fn wait_for_yes() -> anyhow::Result<()> {
         if line.trim().eq_ignore_ascii_case("yes") {
             return Ok(());
         }
-        say("It waits: for days, if need be.");
+        voice.say("It waits: for days, if need be.");
     }
 }

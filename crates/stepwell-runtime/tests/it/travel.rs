@@ -100,6 +100,9 @@ async fn a_fork_with_another_result_runs_to_its_own_end_and_leaves_its_parent_al
     let call_id = CallId { step: 1, index: 1 };
     let outcome = stepwell_core::event::ToolOutcome::Ok;
     let change = Change::Result { call_id, outcome, output: Text::from("otherwise") };
+    let twice = fork_of(parent, None, vec![change.clone(), change.clone()]);
+    let error = node.engine.plan_fork(&twice).await.unwrap_err().to_string();
+    assert!(error.contains("the result of call 1.1 is given twice"), "{error}");
     let fork = fork_of(parent, None, vec![change]);
     let plan = node.engine.plan_fork(&fork).await.unwrap();
     assert_eq!(plan.hazards.len(), 1, "the note of step 2 is written again: {:?}", plan.hazards);

@@ -21,7 +21,7 @@ use stepwell_core::{Agent, ToolSpec};
 use toml::de::DeTable;
 
 pub use duration::{DURATION_MS_MAX, read as read_duration_ms};
-pub(crate) use model::check_url;
+pub use model::check_url;
 pub use output::notes;
 pub use place::{AgentFileError, Problem};
 pub use tools::Catalogue;

@@ -200,7 +200,10 @@ fn checked_url(section: &Section<'_>, key: &str, url: &Placed<String>) -> Option
 
 /// The address of a model's API, whoever writes it, or what is wrong with it. The text is not quoted:
 /// it may hold a password.
-pub(crate) fn check_url(text: &str) -> Result<&str, &'static str> {
+///
+/// # Errors
+/// What is wrong with it, to follow the name of the field.
+pub fn check_url(text: &str) -> Result<&str, &'static str> {
     let text = text.trim();
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();

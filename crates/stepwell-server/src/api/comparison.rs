@@ -41,6 +41,7 @@ pub(super) async fn replay(
         match replay.push(event) {
             Ok(()) => {
                 (answer.events, answer.inputs) = (seq, replay.inputs());
+                answer.unchecked = replay.unchecked();
                 played = Some(replay);
             }
             Err(found) => divergence = Some(found),

@@ -128,3 +128,27 @@ async fn a_file_that_turns_read_only_is_said_and_work_goes_on_afterwards() {
     // The connection was opened anew, and now it can.
     assert_eq!(shared.append(claim, append(id(1), 1, "x")).await.unwrap().0, 2);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_store_that_was_taken_away_acknowledges_nothing_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, there) = (folder.path().join("here"), folder.path().join("there"));
+    let store = open_shared(&here);
+    let claim = created(&store, 1).await;
+    std::fs::rename(&here, &there).unwrap();
+    for _ in 0..2 {
+        let error = store.append(claim, append(id(1), 1, "x")).await.unwrap_err().to_string();
+        assert!(error.contains("its stepwell.db was removed or replaced"), "{error}");
+    }
+    assert!(!here.exists(), "no second store was begun");
+    std::fs::create_dir(&here).unwrap();
+    std::fs::write(here.join("stepwell.db"), "another").unwrap();
+    store.append(claim, append(id(1), 1, "x")).await.unwrap_err();
+    std::fs::remove_dir_all(&here).unwrap();
+    std::fs::rename(&there, &here).unwrap();
+    assert_eq!(store.append(claim, append(id(1), 1, "x")).await.unwrap().0, 2);
+    drop(store);
+    let store = open_shared(&here);
+    assert_eq!(read_all(&store, id(1)).await.len(), 2);
+}

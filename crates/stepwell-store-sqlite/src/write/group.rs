@@ -9,14 +9,15 @@ use rusqlite::Connection;
 use stepwell_ports::StoreError;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
+use super::Message;
 use super::job::Job;
 use super::lazy::Lazy;
 use super::sweep::{self, Pace};
 use super::wait::receive_within;
 use super::wal::Wal;
-use super::{Message, moment};
 use crate::error::{self, About};
-use crate::{folder, open};
+use crate::folder::{self, Known};
+use crate::{moment, open};
 
 /// Writes of one transaction, at most: bounds how long the first of them waits for the others, and
 /// is far above what shares one fsync in practice.
@@ -33,6 +34,7 @@ const LAZY_AFTER: Duration = Duration::from_millis(250);
 /// The writer thread's state.
 pub(crate) struct Writer {
     folder: PathBuf,
+    database: Known,
     /// `None` after an error of the system: opened anew for the next group.
     conn: Option<Connection>,
     messages: mpsc::Receiver<Message>,
@@ -53,6 +55,7 @@ impl Writer {
         has_rest: Arc<AtomicBool>,
     ) -> Self {
         Self {
+            database: Known::new(folder::database(&folder)),
             folder,
             conn: Some(conn),
             messages,
@@ -177,10 +180,7 @@ impl Writer {
     /// failed, the disk may still hold it if the process dies now, so the outcome is unknown.
     fn commit(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
         let snapshots = self.lazy.take();
-        let conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => open::write_connection(&folder::database(&self.folder))?,
-        };
+        let conn = self.connection()?;
         let outcome = transact(&conn, |conn| {
             group.iter_mut().try_for_each(|job| job.apply(conn))?;
             snapshots.iter().try_for_each(|it| it.write(conn))
@@ -189,13 +189,21 @@ impl Writer {
         outcome
     }
 
+    /// The connection, as long as what it writes will still be there tomorrow. A new one is never
+    /// opened on another file: it would begin an empty store beside all that is open.
+    fn connection(&mut self) -> Result<Connection, rusqlite::Error> {
+        if !self.database.is_in_place() {
+            return Err(error::removed(self.database.file()));
+        }
+        match self.conn.take() {
+            Some(conn) => Ok(conn),
+            None => open::write_connection(self.database.file()),
+        }
+    }
+
     /// Removes one piece of what deleted sessions left behind.
     fn sweep(&mut self) {
-        let swept = match self.conn.take() {
-            Some(conn) => self.sweep_with(conn),
-            None => open::write_connection(&folder::database(&self.folder))
-                .and_then(|conn| self.sweep_with(conn)),
-        };
+        let swept = self.connection().and_then(|conn| self.sweep_with(conn));
         self.pace.done(swept.is_ok());
         match swept {
             Ok(is_done) => {

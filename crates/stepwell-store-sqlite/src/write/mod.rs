@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use stepwell_core::{Seq, SessionId};
 use stepwell_ports::{DeleteOnly, Deleted, StoreError};
@@ -37,12 +36,6 @@ pub(crate) use lazy::Snapshot;
 pub(crate) use sessions::{ClaimDue, Write, append, claim, claim_due, create, quarantine};
 pub(crate) use sweep::sweep;
 pub(crate) use wal::KEPT_BYTES as KEPT_LOG_BYTES;
-
-/// Now, for how long the writer waits: real threads and a real disk, never time that is stored.
-#[expect(clippy::disallowed_methods, reason = "the writer thread has no clock of a test to follow")]
-fn moment() -> Instant {
-    Instant::now()
-}
 
 /// Writes that may wait for the writer. Callers wait beyond that: the bound keeps a slow disk from
 /// filling the memory.

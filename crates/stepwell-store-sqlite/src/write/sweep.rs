@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use stepwell_ports::retention::Swept;
 
-use super::moment;
+use crate::moment;
 use crate::rows::{number, to_sql};
 
 /// Rows that one piece removes, at most …

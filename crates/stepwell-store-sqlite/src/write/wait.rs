@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::moment;
+use crate::moment;
 
 struct Unpark(Thread);
 

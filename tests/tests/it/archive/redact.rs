@@ -1,8 +1,8 @@
 //! Exports without what must not leave the house.
 
 use anyhow::{Result, ensure};
-use stepwell_proto::v1::SessionStatus;
-use stepwell_tests::{Stage, agent_with};
+use stepwell_proto::v1::{ReplaySessionRequest, SessionStatus};
+use stepwell_tests::{Api, Stage, agent_with};
 
 use super::{Desk, LOOKER, export, history, text, verdict};
 
@@ -44,6 +44,16 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     let there = history(&desk.cli(), &session_id, &["--whole"]).await?;
     ensure!(there.contains("[redacted field bytes:") && !there.contains(KEY), "{there}");
     let replayed = desk.cli().run(&["replay", &session_id]).await?;
+    replayed.expect(0)?;
+    ensure!(replayed.stdout.contains("digests not checked"), "{}", replayed.stdout);
+    let request = ReplaySessionRequest { session_id: session_id.clone(), until_seq: 0 };
+    let api = Api::connect(&desk.server.url()).await?;
+    let played = api.history().replay_session(request).await?.into_inner();
+    ensure!(played.verdict == "same" && played.unchecked > 0, "{played:?}");
+    // Out again as if nothing had happened, the file still replays for what it is.
+    let again = stage.root().join("again.stepwell").to_string_lossy().into_owned();
+    desk.cli().one(&["export", &session_id, "-o", &again]).await?;
+    let replayed = cli.run(&["replay", &again]).await?;
     replayed.expect(0)?;
     ensure!(replayed.stdout.contains("digests not checked"), "{}", replayed.stdout);
     ensure!(verdict(&desk.cli(), &["--anchor", &anchors], 1).await? == "rewritten");

@@ -154,6 +154,7 @@ async fn a_fixture_is_plain_and_a_pipe_takes_the_packed_form() -> Result<()> {
     let (cli, desk) = (stage.cli(), Desk::new(&stage).await?);
     let ran = cli.run(&["export", &session_id, "--fixture", "-o", "-"]).await?;
     ran.expect(0)?;
+    let fixture = ran.stdout.clone();
     let lines = ran.lines()?;
     ensure!(lines[0]["fixture"] == true && text(&lines[0], "session_id") == session_id);
     let ran = desk.cli().run_with(&["import", "-", "--json"], ran.stdout.as_bytes()).await?;
@@ -163,6 +164,8 @@ async fn a_fixture_is_plain_and_a_pipe_takes_the_packed_form() -> Result<()> {
     ensure!(ours == history(&desk.cli(), &session_id, &["--whole"]).await?);
 
     let made = cli.one(&["export", &session_id, "--fixture"]).await?;
+    let path = stage.root().join(format!("{session_id}.stepwell.jsonl"));
+    ensure!(std::fs::read_to_string(&path)? == fixture, "a fixture of the same session differs");
     ensure!(text(&made, "file") == format!("{session_id}.stepwell.jsonl"), "{made}");
     let ran = cli.run(&["export", &session_id, "-o", "-", "--json"]).await?;
     ran.expect(2)?;

@@ -32,6 +32,12 @@ export function ReplayDialog({ sessionId, onMoment, onClose }: Props) {
           The same: {data.events} events from {data.inputs} inputs.
         </p>
       )}
+      {data !== undefined && data.unchecked > 0 && (
+        <p className="quiet">
+          {data.unchecked} {data.unchecked === 1 ? "digest was" : "digests were"} not checked: texts
+          of this session were redacted before it was imported.
+        </p>
+      )}
       {data !== undefined && data.verdict !== "same" && (
         <div role="status">
           <p className="status tone-failed">

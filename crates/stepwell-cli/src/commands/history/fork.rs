@@ -7,13 +7,16 @@ use stepwell_proto::v1::{Change, ForkSessionRequest, ForkSessionResponse, Hazard
 
 use crate::args::ForkArgs;
 use crate::commands::submit::{Agent, random_key};
-use crate::commands::{Context, actor, answer_keyed, expected, read_file, text_or_file};
+use crate::commands::{
+    Context, actor, answer_keyed, expected, read_file, refuse_file, text_or_file,
+};
 use crate::exit::{Exit, UsageError};
 use crate::out::{Out, Tone};
 use crate::view;
 use crate::view::visible::brief;
 
 pub(in crate::commands) async fn run(context: &Context, args: ForkArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let flags = flags(&args);
     let request = request(args)?;
     let client = context.client().await?;

@@ -13,7 +13,7 @@ use crate::commands::source::Opened;
 use crate::commands::{Context, expected, get_session};
 use crate::exit::{Exit, ReaderGone, UsageError};
 use crate::out::Tone;
-use crate::view::visible::brief;
+use crate::view::visible::{Care, line};
 
 /// A request to the model.
 struct Prompt {
@@ -103,7 +103,9 @@ fn diff(context: &Context, from: &Prompt, to: &Prompt) -> anyhow::Result<Exit> {
             let text = message.to_string();
             let size = format!("{} bytes, about {} tokens", text.len(), text.len().div_ceil(4));
             let mark = out.paint.tone(tone, mark);
-            out.line(&format!("{mark}{}  {}", out.paint.faint(size), brief(&text)))?;
+            // JSON on one line already; blanks in it may be what differs.
+            let text = line(&text, Care::Prose, out.paint);
+            out.line(&format!("{mark}{}  {text}", out.paint.faint(size)))?;
         }
     }
     Ok(Exit::Ok)

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::bail;
 use serde::Serialize;
-use stepwell_archive::Limits;
 use stepwell_archive::redact::holds_marker;
+use stepwell_archive::{Item, Limits};
 use stepwell_core::replay::{Divergence, Replay};
 
 use super::{against, core_event};
@@ -139,13 +139,14 @@ fn play_file(
     let mut reader = open_file(path, Limits::default())?;
     verdict.session_id = reader.header().session_id.to_string();
     let mut replay = Replay::default();
-    let mut divergence = None;
+    let (mut divergence, mut is_redacted) = (None, false);
     while let Some(item) = reader.next_item()? {
         let seq = item.event.seq.0;
         if divergence.is_some() || until.is_some_and(|until| seq > until) {
             continue;
         }
-        if !item.redacted.is_empty() {
+        if !is_redacted && (!item.redacted.is_empty() || is_marked(&item)) {
+            is_redacted = true;
             replay.note_redaction();
         }
         match replay.push(item.event) {
@@ -154,11 +155,17 @@ fn play_file(
         }
     }
     verdict.unchecked = replay.unchecked();
-    verdict.is_redacted = reader.header().redacted;
+    verdict.is_redacted = reader.header().redacted || is_redacted;
     if divergence.is_some() || until.is_some() {
         return Ok(divergence);
     }
     Ok(replay.end().err().map(|divergence| *divergence))
+}
+
+/// Whether texts were removed before the session came to where this file was made.
+fn is_marked(item: &Item) -> bool {
+    let mut payloads = item.blobs.iter().filter_map(|(_, bytes)| std::str::from_utf8(bytes).ok());
+    holds_marker(&item.stored.body) || payloads.any(holds_marker)
 }
 
 async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdict {

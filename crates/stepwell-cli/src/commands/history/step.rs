@@ -6,11 +6,12 @@ use crate::args::ResumeArgs;
 use crate::commands::events::look_back;
 use crate::commands::follow::{End, Follow, News, Then, follow};
 use crate::commands::submit::{Watcher, interrupted};
-use crate::commands::{Context, actor, answer, expected, get_session};
+use crate::commands::{Context, actor, answer, expected, get_session, refuse_file};
 use crate::exit::Exit;
 use crate::view;
 
 pub(in crate::commands) async fn run(context: &Context, args: ResumeArgs) -> anyhow::Result<Exit> {
+    refuse_file(&args.session.id)?;
     let client = context.client().await?;
     let before = get_session(&client, &args.session.id).await?;
     let before = expected(before.session.as_ref(), "session")?;
