@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { address, parseMoment } from "./address.ts";
+import { address, momentOf, parseMoment } from "./address.ts";
 
 test.each([
   ["0ABC", { sessionId: "0ABC", seq: null }],
@@ -17,4 +17,15 @@ test("a moment's address is read back", () => {
     sessionId: "0ABC",
     seq: 9,
   });
+});
+
+test.each([
+  [address.session("0ABC", 9), { sessionId: "0ABC", seq: 9 }],
+  ["/s/0ABC%4017", { sessionId: "0ABC", seq: 17 }],
+  ["/s/0ABC/", { sessionId: "0ABC", seq: null }],
+  ["/s/%", null],
+  ["/s/", null],
+  ["/approvals", null],
+])("the path %s", (path, moment) => {
+  expect(momentOf(path)).toEqual(moment);
 });

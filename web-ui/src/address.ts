@@ -27,3 +27,15 @@ export function parseMoment(text: string): Moment | null {
   const [, sessionId = "", seq] = match;
   return { sessionId, seq: seq === undefined ? null : Number(seq) };
 }
+
+/** The moment that a path leads to, if it leads to one. */
+export function momentOf(path: string): Moment | null {
+  const text = /^\/s\/([^/]+)\/?$/.exec(path)?.[1];
+  if (text === undefined) return null;
+  try {
+    return parseMoment(decodeURIComponent(text));
+  } catch {
+    // A lone `%`: no address of ours.
+    return null;
+  }
+}

@@ -2,6 +2,7 @@
 
 import {
   keepPreviousData,
+  queryOptions,
   useMutation,
   useQueries,
   useQuery,
@@ -22,6 +23,8 @@ import { keys } from "./queries.ts";
 
 export const MESSAGES_PAGE = 40;
 export const SPANS_PAGE = 128;
+/** Rows around a span: as many as a tall window shows, for they are what is waited for. */
+const SPANS_AROUND = 64;
 const EVENTS_PAGE = 50;
 const LINEAGE_MAX = 50;
 /** How long an answer is kept that nobody looks at: those for now are many while a session runs. */
@@ -51,19 +54,26 @@ export function useMomentState(
   isWanted: boolean,
 ) {
   const query = useQuery({
+    ...momentState(sessionId, at),
+    placeholderData: keepPreviousData,
+    enabled: isWanted,
+  });
+  useFollowing(query, at === null ? head : 0);
+  return query;
+}
+
+/** What [`useMomentState`] asks. */
+export function momentState(sessionId: string, at: number | null) {
+  return queryOptions({
     queryKey: ["state", sessionId, at ?? "now"],
     queryFn: async ({ signal }) => {
       const window = { messagesFrom: BigInt(-MESSAGES_PAGE), messagesLimit: MESSAGES_PAGE };
       const request = { sessionId, atSeq: BigInt(at ?? 0), ...window };
       return decode.state(await historyClient.getState(request, within(signal)));
     },
-    placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: PAST_KEPT_MS,
-    enabled: isWanted,
   });
-  useFollowing(query, at === null ? head : 0);
-  return query;
 }
 
 interface Followed {
@@ -218,15 +228,22 @@ export function useSpansAround(
   isWanted = true,
 ) {
   const query = useQuery({
-    queryKey: ["around", sessionId, view, seq ?? "now"],
-    queryFn: ({ signal }) => spanWindow(sessionId, view, { aroundSeq: seq }, SPANS_PAGE, signal),
+    ...spansAround(sessionId, view, seq),
     enabled: isWanted,
-    gcTime: NOW_KEPT_MS,
     placeholderData: keepPreviousData,
-    staleTime: Number.POSITIVE_INFINITY,
   });
   useFollowing(query, isWanted ? head : 0);
   return query;
+}
+
+/** What [`useSpansAround`] asks. */
+export function spansAround(sessionId: string, view: TreeView, seq: number | null) {
+  return queryOptions({
+    queryKey: ["around", sessionId, view, seq ?? "now"],
+    queryFn: ({ signal }) => spanWindow(sessionId, view, { aroundSeq: seq }, SPANS_AROUND, signal),
+    gcTime: NOW_KEPT_MS,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
 }
 
 /** A span with the events that it is made of. */
