@@ -3,6 +3,8 @@
 //! Invariant: a store compares fences and sequence numbers; it never looks at a clock and never
 //! decides anything about a session.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use async_trait::async_trait;
 use stepwell_core::event::Event;
 use stepwell_core::state::ForkedFrom;
@@ -305,6 +307,27 @@ pub enum StoreError {
 
 /// What is done with a page where it was read.
 pub type PageWork = Box<dyn FnOnce(EventPage) + Send>;
+
+/// [`Store::read_for`] with an answer.
+///
+/// # Errors
+/// The store's.
+pub async fn read_with<T: Send + 'static>(
+    store: &dyn Store,
+    session_id: SessionId,
+    (after, limit): (Seq, usize),
+    work: impl FnOnce(EventPage) -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&done);
+    let work = move |page| *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(work(page));
+    store.read_for(session_id, after, limit, Box::new(work)).await?;
+    let answer = done.lock().unwrap_or_else(PoisonError::into_inner).take();
+    answer.ok_or_else(|| StoreError::Failed {
+        operation: "read",
+        reason: "a page was read and not used".to_owned(),
+    })
+}
 
 /// The event store.
 #[async_trait]

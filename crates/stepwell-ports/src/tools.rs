@@ -42,7 +42,7 @@ pub struct ToolSlot {
     /// Name of the worker; stable over reconnects of the same worker process.
     pub worker: String,
     /// What the gateway keeps for the place. Dropped with the slot.
-    pub place: Box<dyn Any + Send>,
+    pub place: Box<dyn Any + Send + Sync>,
 }
 
 /// How an attempt ended.

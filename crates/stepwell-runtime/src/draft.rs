@@ -9,6 +9,7 @@ use stepwell_core::{
 
 use crate::error::EngineError;
 use crate::mailbox::{Letter, Origin, Taken};
+use crate::reserve::Reserved;
 
 /// Letters that were decided, and what follows from all of them.
 pub(crate) struct Draft {
@@ -18,6 +19,8 @@ pub(crate) struct Draft {
     verdicts: Vec<Result<bool, Reject>>,
     pub(crate) events: Vec<Event>,
     pub(crate) after: Box<SessionState>,
+    /// Calls that start with it.
+    pub(crate) reserved: Vec<Reserved>,
 }
 
 impl Draft {
@@ -90,9 +93,13 @@ pub(crate) fn draft(
         return Err(reason);
     }
     match after {
-        Some(after) if !events.is_empty() => {
-            Ok(Some(Draft { letters, verdicts, events, after: Box::new(after) }))
-        }
+        Some(after) if !events.is_empty() => Ok(Some(Draft {
+            letters,
+            verdicts,
+            events,
+            after: Box::new(after),
+            reserved: Vec::new(),
+        })),
         Some(_) | None => {
             answer(session_id, state, letters.into_iter().zip(verdicts));
             Ok(None)
@@ -114,7 +121,11 @@ fn stale_start(letter: &Letter) -> Option<CallId> {
 }
 
 /// A panic in the rules is a bug that must cost one session at most.
-fn decide_safely(state: &SessionState, input: Input, now: TimestampMs) -> Result<Decision, Reject> {
+pub(crate) fn decide_safely(
+    state: &SessionState,
+    input: Input,
+    now: TimestampMs,
+) -> Result<Decision, Reject> {
     let decided = std::panic::catch_unwind(AssertUnwindSafe(|| decide(state, input, now)));
     decided.unwrap_or_else(|_| {
         let (seq, reason) = (state.head.next(), "the rules panicked".to_string());

@@ -15,13 +15,14 @@ use std::time::Duration;
 
 use stepwell_core::event::{ModelErrorKind, ModelFailed, ToolLost};
 use stepwell_core::state::{Call, CallStatus};
-use stepwell_core::{CallId, Command, Input, SessionId, SessionState};
+use stepwell_core::{CallId, Command, Input, SessionId, SessionState, pending};
 use stepwell_ports::{Affinity, ModelRequest, ToolRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::handover::{Handover, Outcome, is_worth_another_try};
 use crate::mailbox::{Mailbox, Origin};
+use crate::reserve::Reserved;
 use crate::stall::Stall;
 use crate::task::pause;
 use crate::{model_call, tool_call};
@@ -56,6 +57,8 @@ pub(crate) struct Effects {
     mailbox: Arc<Mailbox>,
     /// Sorted, so that what is started and stopped together always goes in the same order.
     running: BTreeMap<Key, Running>,
+    /// Calls with a place, which start if that is on record.
+    held: Vec<Reserved>,
     started: u64,
 }
 
@@ -93,11 +96,12 @@ pub(crate) enum Told {
 
 impl Effects {
     pub(crate) fn new(engine: Engine, session_id: SessionId, mailbox: Arc<Mailbox>) -> Self {
-        Self { engine, session_id, mailbox, running: BTreeMap::new(), started: 0 }
+        Self { engine, session_id, mailbox, running: BTreeMap::new(), held: Vec::new(), started: 0 }
     }
 
     /// Starts and stops until what runs is what `commands` want.
     pub(crate) fn reconcile(&mut self, state: &SessionState, commands: &[Command]) {
+        self.start_held(state);
         let wanted: BTreeSet<Key> = commands.iter().filter_map(key_of).collect();
         self.running.retain(|key, running| {
             let keep = wanted.contains(key);
@@ -121,6 +125,49 @@ impl Effects {
         }
     }
 
+    /// Calls that are owed, do not run, and must be on record before they do.
+    pub(crate) fn wanted_places(&self, state: &SessionState) -> Vec<ToolRequest> {
+        let request_of = |command: Command| match command {
+            Command::RunTool { call_id, attempt } => {
+                let is_new = !self.running.contains_key(&Key::Tool { call_id, attempt });
+                let request = self.tool_request(state, call_id, attempt).filter(|_| is_new)?;
+                (!request.effect().may_repeat()).then_some(request)
+            }
+            Command::AskModel { .. }
+            | Command::FollowTool { .. }
+            | Command::StopTool { .. }
+            | Command::WaitUntil { .. } => None,
+        };
+        pending(state).into_iter().filter_map(request_of).collect()
+    }
+
+    /// Keeps calls with their places until the next [`Effects::reconcile`].
+    pub(crate) fn hold(&mut self, calls: Vec<Reserved>) {
+        self.held.extend(calls);
+    }
+
+    /// Starts the calls whose place is on record; the other places are given back.
+    fn start_held(&mut self, state: &SessionState) {
+        for Reserved { request, slot } in std::mem::take(&mut self.held) {
+            let call = state.calls.get(&request.call_id);
+            let dispatched = CallStatus::Dispatched { worker: slot.worker.clone() };
+            if call.is_some_and(|it| it.attempt == request.attempt && it.status == dispatched) {
+                let key = Key::Tool { call_id: request.call_id, attempt: request.attempt };
+                let outlet = self.outlet();
+                let run = tool_call::run_on(outlet.clone(), request, slot);
+                self.spawn(key, outlet, Box::pin(run));
+            }
+        }
+    }
+
+    fn outlet(&self) -> Outlet {
+        Outlet {
+            engine: self.engine.clone(),
+            session_id: self.session_id,
+            cancel: CancellationToken::new(),
+        }
+    }
+
     fn carry_out(&mut self, state: &SessionState, command: &Command) {
         let Some(key) = key_of(command) else { return };
         let stops = matches!(command, Command::StopTool { .. });
@@ -130,11 +177,7 @@ impl Effects {
             }
             return;
         }
-        let outlet = Outlet {
-            engine: self.engine.clone(),
-            session_id: self.session_id,
-            cancel: CancellationToken::new(),
-        };
+        let outlet = self.outlet();
         if stops {
             outlet.cancel.cancel();
         }

@@ -21,6 +21,7 @@ mod messages;
 mod model_call;
 mod owner;
 pub mod relax;
+mod reserve;
 mod retry_budget;
 mod scheduler;
 mod stall;

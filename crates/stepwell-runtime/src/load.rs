@@ -4,8 +4,8 @@ use stepwell_core::codec::{attach, decode, is_whole};
 use stepwell_core::event::Event;
 use stepwell_core::state::STATE_VERSION;
 use stepwell_core::{Seq, SessionId, SessionState, apply};
+use stepwell_ports::store::read_with;
 use stepwell_ports::{EventPage, Store, StoreError, StoredEvent};
-use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -81,7 +81,7 @@ async fn fold_first(
         folded.prompt.catch_up();
         Ok((folded, head))
     };
-    let (folded, head) = read_for(store, session_id, after, PAGE_EVENTS, fold).await??;
+    let (folded, head) = read_for(store, session_id, (after, PAGE_EVENTS), fold).await??;
     *state = folded;
     Ok(head)
 }
@@ -90,22 +90,16 @@ async fn fold_first(
 async fn read_for<T: Send + 'static>(
     store: &dyn Store,
     session_id: SessionId,
-    after: Seq,
-    limit: usize,
+    part: (Seq, usize),
     work: impl FnOnce(EventPage) -> T + Send + 'static,
 ) -> Result<T, EngineError> {
-    let (done, answer) = oneshot::channel();
-    // Whoever asked may be gone.
-    let work = Box::new(move |page| drop(done.send(work(page))));
-    match store.read_for(session_id, after, limit, work).await {
+    match read_with(store, session_id, part, work).await {
         Err(StoreError::Corrupt { place, reason }) => {
             let reason = format!("{place}: {reason}");
-            return Err(EngineError::Quarantined { session_id, reason });
+            Err(EngineError::Quarantined { session_id, reason })
         }
-        read => read?,
+        read => Ok(read?),
     }
-    let unanswered = StoreError::Failed { operation: "read", reason: "no page came".to_owned() };
-    answer.await.map_err(|_| unanswered.into())
 }
 
 /// A page of events that were decoded as far as they are whole.
@@ -234,7 +228,7 @@ async fn page(
     after: Seq,
     limit: usize,
 ) -> Result<(Vec<Event>, Seq), EngineError> {
-    let decoded = read_for(store, session_id, after, limit, decode_page).await?;
+    let decoded = read_for(store, session_id, (after, limit), decode_page).await?;
     let Decoded { mut events, rest, head } = decoded;
     for stored in &rest {
         events.push(restore(store, stored).await.map_err(|error| match error {

@@ -17,16 +17,17 @@ use std::time::Duration;
 
 use stepwell_core::pending::needs_owner;
 use stepwell_core::state::STATE_VERSION;
-use stepwell_core::{Command, Input, SessionId, SessionState, pending};
+use stepwell_core::{Command, Input, SessionId, SessionState, TimestampMs, pending};
 use stepwell_ports::{AppendError, Claim, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::draft::{Draft, draft};
 use crate::effects::Effects;
-use crate::engine::{Engine, append_of};
+use crate::engine::{Engine, Inner, append_of};
 use crate::error::EngineError;
 use crate::load::{CHECKPOINT_EVENTS, is_worth_caching, keep_checkpoint, load, refresh};
 use crate::mailbox::{Letter, Mailbox, Origin, Post, Reply};
+use crate::reserve::reserve;
 use crate::stall::Absent;
 use crate::task::pause;
 
@@ -292,6 +293,7 @@ impl Owner {
                 Ok(None) => return Ok(()),
                 Err(reason) => return Err(self.quarantine(&reason).await),
             };
+            self.reserve(&mut drafted, now).await;
             match self.append(&mut drafted).await {
                 Ok(()) => {
                     let before = self.state.head.0;
@@ -330,6 +332,14 @@ impl Owner {
         Err(Departure::InDoubt)
     }
 
+    /// Only one that may start calls now looks for their places.
+    async fn reserve(&self, drafted: &mut Draft, now: TimestampMs) {
+        let Inner { ports, draining, .. } = &*self.engine.inner;
+        if self.place.is_some() && !draining.is_cancelled() {
+            reserve(drafted, &self.effects, &*ports.tools, now).await;
+        }
+    }
+
     async fn append(&self, drafted: &mut Draft) -> Result<(), AppendError> {
         let blobs = drafted.letters.iter().flat_map(|letter| letter.blobs.clone()).collect();
         let (events, session_id) = (std::mem::take(&mut drafted.events), self.session_id);
@@ -339,9 +349,11 @@ impl Owner {
     }
 
     /// The append is durable: take the new state, carry out what is owed, answer.
-    fn commit(&mut self, drafted: Draft) {
+    fn commit(&mut self, mut drafted: Draft) {
+        let reserved = std::mem::take(&mut drafted.reserved);
         drafted.commit(self.session_id, |after| {
             self.state = after;
+            self.effects.hold(reserved);
             self.owes = false;
             self.mailbox.set_blocked(None);
             self.moved();
@@ -367,8 +379,14 @@ impl Owner {
     }
 
     /// The outcome is unknown: tell everyone so, and look what the store has.
-    async fn append_failed(&mut self, drafted: Draft, error: &StoreError) -> Result<(), Departure> {
+    async fn append_failed(
+        &mut self,
+        mut drafted: Draft,
+        error: &StoreError,
+    ) -> Result<(), Departure> {
         let reason = error.to_string();
+        // It may be durable after all.
+        self.effects.hold(std::mem::take(&mut drafted.reserved));
         // Once for each reason, not for each try.
         if self.mailbox.blocked().as_ref() != Some(&reason) {
             tracing::warn!(session = %self.session_id, %error, "append failed, tried again");

@@ -10,7 +10,7 @@ use stepwell_core::event::{ToolFinished, ToolLost};
 use stepwell_core::text::BlobRef;
 use stepwell_core::{CallId, Input, SessionId, Text};
 use stepwell_ports::tools::OutputSink;
-use stepwell_ports::{ToolProbe, ToolReport, ToolRequest};
+use stepwell_ports::{ToolProbe, ToolReport, ToolRequest, ToolSlot};
 
 use crate::effects::{Ended, Outlet, Told};
 use crate::engine::{Engine, Submitted};
@@ -46,22 +46,29 @@ pub(crate) async fn run(
     if outlet.cancel.is_cancelled() {
         return Ended::Without;
     }
-    let worker = slot.worker.clone();
     if !request.effect().may_repeat() {
         let reserved = Input::WorkerReserved {
             call_id: request.call_id,
             attempt: request.attempt,
-            worker: worker.clone(),
+            worker: slot.worker.clone(),
         };
         if outlet.deliver(reserved, Vec::new()).await == Told::No {
             return Ended::Without;
         }
-        // Much may have happened until that was durable. Whoever follows the call now must not be
-        // surprised by a start.
-        if outlet.cancel.is_cancelled() || engine.draining.is_cancelled() {
-            let reason = "it was stopped before it began".to_string();
-            return ended(&outlet, request, worker, ToolReport::NeverStarted { reason });
-        }
+    }
+    run_on(outlet, request, slot).await
+}
+
+/// Runs it on its place and says how it ended. Of a tool that must not run twice the place is on record.
+pub(crate) async fn run_on(outlet: Outlet, request: ToolRequest, slot: ToolSlot) -> Ended {
+    let engine = &outlet.engine.inner;
+    let worker = slot.worker.clone();
+    // Much may have happened until that was durable. Whoever follows the call now must not be
+    // surprised by a start.
+    let is_stopped = outlet.cancel.is_cancelled() || engine.draining.is_cancelled();
+    if is_stopped && !request.effect().may_repeat() {
+        let reason = "it was stopped before it began".to_string();
+        return ended(&outlet, request, worker, ToolReport::NeverStarted { reason });
     }
     let sink = sink(&outlet, &request);
     let cancel = outlet.cancel.clone();

@@ -3,6 +3,7 @@
 use stepwell_core::event::{EventBody, EventKind, ModelErrorKind};
 use stepwell_core::output::AnswerForm;
 use stepwell_core::{CallId, Status};
+use stepwell_ports::memory::FaultTime;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
 use stepwell_sim::fleet::{CallFault, CallPlan};
 use stepwell_sim::model::{Act, Say, call, fail, say};
@@ -334,4 +335,46 @@ async fn an_answer_without_its_form_is_asked_for_again() {
     assert!(
         second.ends_with(r#"],"tool_choice":"none","structured_outputs":{"choice":["yes","no"]}}"#)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_finds_its_place_at_once_costs_no_append_of_its_own() {
+    let run = async |is_busy: bool| {
+        let world = World::new(5);
+        world.model.play(steps(vec![call(&[(NOTE, "{}")]), call(&[(NOTE, "{}")]), say("done")]));
+        let node = world.start("n1");
+        if is_busy {
+            world.fleet.set_connected("w1", false);
+        }
+        let session_id = node.create(&agent()).await.unwrap();
+        if is_busy {
+            world.pass_ms(5_000).await;
+            world.fleet.set_connected("w1", true);
+        }
+        world.until_status(session_id, Status::Completed).await;
+        assert_eq!(world.fleet.starts_of(session_id, C1), 1);
+        assert_eq!(count(&world, session_id, EventKind::ToolDispatched).await, 2);
+        node.store.appends()
+    };
+    // The creation, reply and result of two steps, and the last reply.
+    assert_eq!(run(false).await, 1 + 2 * 2 + 1);
+    assert_eq!(run(true).await, 1 + 2 * 2 + 1 + 1, "the one that had to wait says so later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_back_when_what_needs_it_does_not_become_durable() {
+    for time in [FaultTime::BeforeEffect, FaultTime::AfterEffect] {
+        let world = World::new(6);
+        world.model.play(steps(vec![call(&[(NOTE, "{}")]), call(&[(NOTE, "{}")]), say("done")]));
+        world.fleet.kill_worker("w1");
+        world.fleet.add_worker("w2", 1, None);
+        let node = world.start("n1");
+        // The first is the creation, the second the reply with the order of the call.
+        node.store.fail_append(2, time);
+        let session_id = node.create(&agent()).await.unwrap();
+        // With the one place kept, no call would ever run.
+        world.until_status(session_id, Status::Completed).await;
+        assert_eq!(world.fleet.starts_of(session_id, C1), 1, "{time:?}");
+        assert_eq!(world.fleet.starts().len(), 2, "{time:?}");
+    }
 }

@@ -22,10 +22,13 @@ async fn du14_two_nodes_that_resume_at_once_run_a_call_once() {
     for round in 0..12 {
         let world = World::new(round);
         world.model.play(steps(vec![call(&[(NOTE, "{}")])]));
+        // Without a place for it, the call is ordered and not given away.
+        world.fleet.set_connected("w1", false);
         let first = world.start("n0");
         let session_id = first.create(&agent()).await.unwrap();
         first.store.crash_at_append(1, stepwell_ports::memory::FaultTime::AfterEffect);
         first.gate.died().await;
+        world.fleet.set_connected("w1", true);
         world.sky.weather().latency_ms_max = 5;
         let one = world.start_with(shared("n1"), 0);
         let two = world.start_with(shared("n2"), 0);

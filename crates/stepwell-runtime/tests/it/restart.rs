@@ -100,7 +100,7 @@ async fn du05_a_decided_call_that_was_not_started_runs_once() {
 async fn a_dispatched_call_that_its_worker_never_saw_runs_once() {
     let world = World::new(5);
     world.model.play(steps(one_call(NOTE)));
-    let session_id = crash_and_go_on(&world, &agent(), 3, FaultTime::AfterEffect).await;
+    let session_id = crash_and_go_on(&world, &agent(), 2, FaultTime::AfterEffect).await;
     world.until_status(session_id, Status::Completed).await;
     assert_eq!(count(&world, session_id, EventKind::ToolDispatched).await, 2);
     assert_eq!(world.fleet.starts_of(session_id, C1), 1);

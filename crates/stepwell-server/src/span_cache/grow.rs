@@ -1,7 +1,7 @@
 //! Reading what a tree lacks.
 
 use stepwell_core::{Event, Seq, SessionId, codec};
-use stepwell_ports::store::PAGE_ROWS_MAX;
+use stepwell_ports::store::{PAGE_ROWS_MAX, read_with};
 use stepwell_ports::{EventPage, Store, StoreError, StoredEvent};
 use tokio::sync::Semaphore;
 
@@ -44,46 +44,59 @@ async fn read(
     if tree.is_cut || tree.at >= until {
         return Ok(());
     }
-    let read = |at: Seq| store.read(session_id, at, missing(at).min(PAGE_ROWS_MAX));
-    let mut page = read(tree.at).await?.events;
+    let read = |at: Seq| read_page(store, session_id, (at, missing(at).min(PAGE_ROWS_MAX)));
+    let mut page = read(tree.at).await?;
     loop {
-        let Some(last) = page.last().map(|it| it.seq) else {
-            tree.is_cut = true;
-            return Ok(());
-        };
-        let (next, ()) = tokio::join!(read_next(&read, last, until), async {
-            take(tree, &page);
-        });
-        if tree.is_cut || last >= until {
-            return Ok(());
+        let last = page.events.last().map(|it| it.seq).filter(|_| !page.is_cut);
+        let (next, ()) = tokio::join!(read_next(&read, last, until), async { take(tree, &page) });
+        match next? {
+            Some(next) => page = next,
+            None => return Ok(()),
         }
-        page = next?;
     }
+}
+
+/// Events that follow each other, decoded where they were read.
+struct Page {
+    events: Vec<Event>,
+    /// What comes after them cannot be read, or is not there.
+    is_cut: bool,
+}
+
+async fn read_page(
+    store: &dyn Store,
+    session_id: SessionId,
+    part: (Seq, usize),
+) -> Result<Page, StoreError> {
+    let decode = |page: EventPage| {
+        let mut events = Vec::with_capacity(page.events.len());
+        events.extend(page.events.iter().map_while(decoded));
+        let is_cut = events.is_empty() || events.len() < page.events.len();
+        Page { events, is_cut }
+    };
+    read_with(store, session_id, part, decode).await
 }
 
 /// The page after `last`, while the one that ends with it is taken: the store reads on a thread of its
-/// own. Nothing after the last event.
-async fn read_next<F: Future<Output = Result<EventPage, StoreError>>>(
+/// own. None after the last event.
+async fn read_next<F: Future<Output = Result<Page, StoreError>>>(
     read: impl Fn(Seq) -> F,
-    last: Seq,
+    last: Option<Seq>,
     until: Seq,
-) -> Result<Vec<StoredEvent>, StoreError> {
-    if last >= until {
-        return Ok(Vec::new());
+) -> Result<Option<Page>, StoreError> {
+    match last.filter(|last| *last < until) {
+        Some(last) => read(last).await.map(Some),
+        None => Ok(None),
     }
-    Ok(read(last).await?.events)
 }
 
-fn take(tree: &mut Tree, page: &[StoredEvent]) {
-    for stored in page {
-        let Some(event) = decoded(stored) else {
-            tree.is_cut = true;
-            return;
-        };
-        tree.index.push(&event);
-        tree.marks.push(&event);
-        tree.at = stored.seq;
+fn take(tree: &mut Tree, page: &Page) {
+    for event in &page.events {
+        tree.index.push(event);
+        tree.marks.push(event);
+        tree.at = event.seq;
     }
+    tree.is_cut = page.is_cut;
 }
 
 fn decoded(stored: &StoredEvent) -> Option<Event> {
