@@ -125,14 +125,14 @@ impl ModelAccount {
             (usage.created_tokens, price.created),
             (usage.completion_tokens, price.completion),
         ];
-        let sum =
-            parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+        let costs = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price));
+        let sum = costs.fold(0, u128::saturating_add);
         rounded(sum, 1_000_000)
     }
 }
 
 fn rounded(dividend: u128, divisor: u128) -> u64 {
-    u64::try_from((dividend + divisor / 2) / divisor).unwrap_or(u64::MAX)
+    u64::try_from(dividend.saturating_add(divisor / 2) / divisor).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -210,5 +210,19 @@ mod tests {
         assert_eq!(sums.cost(&price), 1_500_000 + 100_000 + 625_000 + 1_000_000);
         let huge = Price { prompt: u64::MAX, ..Price::default() };
         assert_eq!(sums.cost(&huge), u64::MAX);
+    }
+
+    #[test]
+    fn numbers_beyond_all_reason_stop_at_the_largest() {
+        let most = u64::MAX;
+        let mut account = Account::default();
+        for model in ["a", "a", "b"] {
+            account.add(model, &reply(most, 0, most, most));
+        }
+        let total = account.total();
+        assert_eq!((total.usage.prompt_tokens, total.decode_tokens), (most, most));
+        assert_eq!(account.bound_tokens, most);
+        let price = Price { prompt: most, cached: most, created: most, completion: most };
+        assert_eq!(total.cost(&price), most);
     }
 }

@@ -101,18 +101,24 @@ impl Sums {
 
     /// Takes one session's.
     pub(crate) fn add(&mut self, it: &v1::ModelAccount) {
-        self.sessions += 1;
-        self.replies += u64::from(it.replies);
-        self.prompt_tokens += it.prompt_tokens;
-        self.cached_tokens += it.cached_tokens;
-        self.created_tokens += it.created_tokens;
-        self.completion_tokens += it.completion_tokens;
-        self.reasoning_tokens += it.reasoning_tokens;
-        self.first_token_ms += it.first_token_ms;
-        self.decode_ms += it.decode_ms;
-        self.decode_tokens += it.decode_tokens;
+        // The numbers are a model server's own, and nobody vouches for it.
+        let sums = [
+            (&mut self.sessions, 1),
+            (&mut self.replies, u64::from(it.replies)),
+            (&mut self.prompt_tokens, it.prompt_tokens),
+            (&mut self.cached_tokens, it.cached_tokens),
+            (&mut self.created_tokens, it.created_tokens),
+            (&mut self.completion_tokens, it.completion_tokens),
+            (&mut self.reasoning_tokens, it.reasoning_tokens),
+            (&mut self.first_token_ms, it.first_token_ms),
+            (&mut self.decode_ms, it.decode_ms),
+            (&mut self.decode_tokens, it.decode_tokens),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
         self.cost_micros = match (self.cost_micros, it.cost_micros) {
-            (Some(sum), Some(cost)) => Some(sum + cost),
+            (Some(sum), Some(cost)) => Some(sum.saturating_add(cost)),
             (sum, cost) => sum.or(cost),
         };
     }
@@ -231,12 +237,13 @@ pub(crate) fn reading(account: &v1::Account) -> String {
 pub(crate) fn cost(account: &v1::Account) -> String {
     let costs: Vec<u64> = account.models.iter().filter_map(|it| it.cost_micros).collect();
     let unpriced = account.models.len() - costs.len();
+    let sum = costs.iter().fold(0, |sum: u64, cost| sum.saturating_add(*cost));
     match (costs.is_empty(), unpriced) {
         (true, _) => String::new(),
-        (false, 0) => money(costs.iter().sum()),
+        (false, 0) => money(sum),
         (false, _) => format!(
             "{}, without {} that has no price",
-            money(costs.iter().sum()),
+            money(sum),
             when::counted(unpriced, "model")
         ),
     }
@@ -300,6 +307,46 @@ mod tests {
             "coder m 2 8 24,000 75% 800 0 100 ms 6.0 ms 0.0123",
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn a_server_that_counts_beyond_all_numbers_is_summed_up_to_the_largest() {
+        let lying = v1::ModelAccount {
+            replies: u32::MAX,
+            prompt_tokens: u64::MAX,
+            cached_tokens: u64::MAX,
+            created_tokens: u64::MAX,
+            completion_tokens: u64::MAX,
+            reasoning_tokens: u64::MAX,
+            first_token_ms: u64::MAX,
+            decode_ms: u64::MAX,
+            decode_tokens: u64::MAX,
+            cost_micros: Some(u64::MAX),
+            ..account()
+        };
+        let mut sums = Sums::new("coder", "m");
+        sums.add(&account());
+        sums.add(&lying);
+        assert_eq!((sums.prompt_tokens, sums.cost_micros), (u64::MAX, Some(u64::MAX)));
+        let lines = sums_table(&[sums], None, Paint::NONE);
+        assert!(lines[1].contains(&when::number(u64::MAX)), "{lines:?}");
+        let one = v1::Account {
+            models: vec![lying, account()],
+            bound_tokens: u64::MAX,
+            uncached_tokens: u64::MAX,
+            read_ratio_thousandths: u64::MAX,
+        };
+        assert_eq!(cost(&one), money(u64::MAX));
+        assert!(reading(&one).contains(&when::number(u64::MAX)));
+        let mut steps = [u64::MAX; 2].map(|most| Step {
+            prompt_tokens: most,
+            completion_tokens: most,
+            first_token_ms: most,
+            duration_ms: most,
+            ..Step::default()
+        });
+        find_lost(&mut steps);
+        assert_eq!(steps_table(&steps, None, Paint::NONE).len(), 3);
     }
 
     #[test]
