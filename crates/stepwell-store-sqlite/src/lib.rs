@@ -8,6 +8,7 @@
 //! `stepwell-core`.
 
 mod blob;
+mod check;
 mod copy;
 mod error;
 mod folder;
@@ -23,6 +24,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use check::{DamagedSession, SessionsCheck};
 pub use options::{OpenError, SqliteOptions};
 pub use store::SqliteStore;
 

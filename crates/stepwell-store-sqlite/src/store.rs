@@ -19,6 +19,7 @@ use stepwell_ports::{
 };
 
 use crate::blob::{compress, decompress, off_thread, pack_all, pack_blobs};
+use crate::check::{self, SessionsCheck};
 use crate::error::About;
 use crate::folder::{self, FolderLock};
 use crate::names::Names;
@@ -94,6 +95,21 @@ impl SqliteStore {
             Ok(said) => Ok((said != "ok").then_some(said)),
             Err(error) => Err(About::all("check").error(folder, &error).into()),
         }
+    }
+
+    /// Reads every event of every session and finds the sessions that cannot be read again. `see` is
+    /// told how far it is. Blocks for as long as it takes.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_read_only`]; a damaged session is no error.
+    pub fn check_sessions(
+        folder: &Path,
+        see: &mut dyn FnMut(&SessionsCheck),
+    ) -> Result<SessionsCheck, OpenError> {
+        let target = open::for_reading(folder)?;
+        let conn = read::connection(&target)
+            .map_err(|error| About::all("check").error(folder, &error))?;
+        Ok(check::sessions(folder, &conn, see)?)
     }
 
     /// The data folder.

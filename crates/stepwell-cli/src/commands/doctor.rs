@@ -3,6 +3,7 @@
 //! Invariant: it only looks. No folder, store or file is made.
 
 mod sessions;
+mod store;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use stepwell_llm::probe::{Capability, Support, probe};
 use stepwell_proto::v1::ListWorkersRequest;
 use stepwell_runtime::system::random_bytes;
-use stepwell_store_sqlite::{OpenError, SqliteStore};
 use tokio::net::TcpListener;
 
 use super::Context;
@@ -78,7 +78,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
     };
     show(config(context))?;
     show(data_folder(&settings.data))?;
-    if let Some(finding) = store(&settings.data) {
+    for finding in store::look(context, &settings.data).await? {
         show(finding)?;
     }
     show(disk(&settings.data))?;
@@ -158,29 +158,6 @@ fn data_folder(folder: &Path) -> Finding {
         Finding::ok("data", format!("{shown} is there and writable"))
     } else {
         Finding::ok("data", format!("{shown} is not there yet; `stepwell serve` makes it"))
-    }
-}
-
-/// `None` when there is no store yet.
-fn store(folder: &Path) -> Option<Finding> {
-    match SqliteStore::find_damage(folder) {
-        Ok(None) => Some(Finding::ok("store", "undamaged, with the schema of this release")),
-        Ok(Some(damage)) => {
-            let next = "stop the server and restore the folder from a backup; sessions that are \
-                        still whole can be exported first";
-            Some(Finding::fail("store", format!("the file is damaged: {damage}"), next))
-        }
-        Err(OpenError::NoStore { .. }) => None,
-        Err(error @ OpenError::Older { .. }) => {
-            Some(Finding::warn("store", error.to_string(), "nothing by hand"))
-        }
-        Err(error @ OpenError::Newer { .. }) => {
-            Some(Finding::fail("store", error.to_string(), "install that release"))
-        }
-        Err(error) => {
-            let next = "restore the folder from a backup, or choose another one with --data";
-            Some(Finding::fail("store", error.to_string(), next))
-        }
     }
 }
 
@@ -392,7 +369,7 @@ mod tests {
         let finding = data_folder(&data);
         assert_eq!(finding.status, Health::Ok);
         assert!(finding.message.contains("serve"), "{finding:?}");
-        assert_eq!(store(&data), None);
+        assert_eq!(store::check(&data, &mut |_| {}), []);
         assert!(!data.exists(), "doctor must not make the folder");
     }
 

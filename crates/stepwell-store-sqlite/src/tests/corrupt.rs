@@ -169,3 +169,57 @@ async fn a_damaged_snapshot_is_as_good_as_none() {
     by_hand(folder.path(), "UPDATE snapshots SET state = x'00112233'");
     assert_eq!(open_shared(folder.path()).snapshot(id(1), 1).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn the_check_names_each_session_that_cannot_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let payload = noise(40_000, 1);
+    let store = open_shared(folder.path());
+    for n in 1..=5 {
+        let claim = created(&store, n).await;
+        for seq in 1..=4 {
+            store.append(claim, append(id(n), seq, &format!("event of {n}"))).await.unwrap();
+        }
+        if n == 4 {
+            store.append(claim, append(id(n), 5, &payload)).await.unwrap();
+        }
+    }
+    drop(store);
+    let check = || SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+    let whole = check();
+    assert_eq!((whole.sessions, whole.events, whole.damaged), (5, 26, 0), "{whole:?}");
+    for sql in [
+        "DELETE FROM events WHERE session = 1 AND seq = 3",
+        "DELETE FROM events WHERE session = 2 AND seq > 2",
+        "UPDATE events SET kind = 'from_nowhere' WHERE session = 3 AND seq = 2",
+        "DELETE FROM blobs",
+    ] {
+        by_hand(folder.path(), sql);
+    }
+    let mut seen = 0;
+    let found = SqliteStore::check_sessions(folder.path(), &mut |_| seen += 1).unwrap();
+    assert!(seen >= 5, "{seen}");
+    assert_eq!((found.sessions, found.damaged), (5, 4), "{found:?}");
+    for (n, words) in [
+        (1, "event 3 is missing"),
+        (2, "event 3 is missing"),
+        (3, "event 2: "),
+        (4, "event 6: payload"),
+    ] {
+        let named = found.named.iter().find(|it| it.session_id == id(n).to_string()).unwrap();
+        assert!(named.reason.contains(words), "{named:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_check_counts_all_damaged_sessions_and_names_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_shared(folder.path());
+    for n in 1..=30 {
+        created(&store, n).await;
+    }
+    drop(store);
+    by_hand(folder.path(), "DELETE FROM events");
+    let found = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+    assert_eq!((found.sessions, found.damaged, found.named.len()), (30, 30, 10));
+}

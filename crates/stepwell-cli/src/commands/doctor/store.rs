@@ -1,0 +1,116 @@
+//! What is damaged in the file of a store, and in the sessions that it holds.
+
+use std::path::Path;
+
+use stepwell_store_sqlite::{DamagedSession, OpenError, SessionsCheck, SqliteStore};
+use tokio::sync::watch;
+
+use super::super::{Context, SHOW_PROGRESS_AFTER};
+use super::Finding;
+use crate::progress::Spinner;
+use crate::view::when::{counted, number};
+
+/// Reads the whole store, which may take long; nothing to say when there is none yet.
+pub(super) async fn look(context: &Context, folder: &Path) -> anyhow::Result<Vec<Finding>> {
+    let (news, seen) = watch::channel("reading the file of the store".to_owned());
+    let folder = folder.to_owned();
+    let mut checking = tokio::task::spawn_blocking(move || {
+        check(&folder, &mut |it| {
+            let (sessions, events) = (number(it.sessions), number(it.events));
+            news.send_replace(format!("{sessions} sessions read, {events} events"));
+        })
+    });
+    let mut spinner = Spinner::new(context.out);
+    loop {
+        tokio::select! {
+            findings = &mut checking => return Ok(findings?),
+            () = tokio::time::sleep(SHOW_PROGRESS_AFTER) => spinner.say(&seen.borrow()),
+        }
+    }
+}
+
+/// The same, on this thread; `see` is told how far it is.
+pub(super) fn check(folder: &Path, see: &mut dyn FnMut(&SessionsCheck)) -> Vec<Finding> {
+    let file = match SqliteStore::find_damage(folder) {
+        Ok(None) => Finding::ok("store", "undamaged, with the schema of this release"),
+        Ok(Some(damage)) => {
+            let next = "stop the server and restore the folder from a backup; sessions that are \
+                        still whole can be exported first";
+            Finding::fail("store", format!("the file is damaged: {damage}"), next)
+        }
+        Err(OpenError::NoStore { .. }) => return Vec::new(),
+        Err(error) => return vec![unusable(&error)],
+    };
+    let mut findings = vec![file];
+    match SqliteStore::check_sessions(folder, see) {
+        Ok(check) => findings.extend(of_sessions(&check)),
+        Err(error) => findings.push(unusable(&error)),
+    }
+    findings
+}
+
+fn unusable(error: &OpenError) -> Finding {
+    match error {
+        OpenError::Older { .. } => Finding::warn("store", error.to_string(), "nothing by hand"),
+        OpenError::Newer { .. } => {
+            Finding::fail("store", error.to_string(), "install that release")
+        }
+        OpenError::NoStore { .. }
+        | OpenError::InUse { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::NetworkFileSystem { .. }
+        | OpenError::NoFolder { .. }
+        | OpenError::Folder { .. }
+        | OpenError::Store(_) => {
+            let next = "restore the folder from a backup, or choose another one with --data";
+            Finding::fail("store", error.to_string(), next)
+        }
+    }
+}
+
+fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
+    let SessionsCheck { sessions, events, damaged, named } = check;
+    if *damaged == 0 {
+        let message =
+            format!("{} sessions whole, {} events", number(*sessions), number(*events));
+        return vec![Finding::ok("history", message)];
+    }
+    let line = |it: &DamagedSession| {
+        Finding::fail("history", format!("session {}: {}", it.session_id, it.reason), "")
+    };
+    let mut findings: Vec<Finding> = named.iter().map(line).collect();
+    let count = counted(usize::try_from(*damaged).unwrap_or(usize::MAX), "session");
+    let message = format!("{count} of {} cannot be read to the end", number(*sessions));
+    let id = named.first().map_or("ID", |it| it.session_id.as_str());
+    let next = format!(
+        "keep a copy (stepwell backup FILE), then bring back an earlier backup, or delete such a \
+         session (stepwell delete {id}): it cannot be exported; the others are not touched by it"
+    );
+    findings.push(Finding::fail("history", message, next));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Health;
+    use super::*;
+
+    #[test]
+    fn damaged_sessions_are_named_and_counted_with_what_can_be_done() {
+        let named = vec![DamagedSession {
+            session_id: "01J".into(),
+            reason: "event 5 is missing".into(),
+        }];
+        let check = SessionsCheck { sessions: 300, events: 9_000, damaged: 12, named };
+        let findings = of_sessions(&check);
+        assert_eq!(findings[0].message, "session 01J: event 5 is missing");
+        let last = findings.last().unwrap();
+        assert_eq!(last.message, "12 sessions of 300 cannot be read to the end");
+        assert!(last.next.contains("stepwell delete 01J"), "{last:?}");
+        assert!(findings.iter().all(|it| it.status == Health::Fail));
+        let whole = SessionsCheck { damaged: 0, named: Vec::new(), ..check };
+        let findings = of_sessions(&whole);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].message, "300 sessions whole, 9,000 events");
+    }
+}
