@@ -128,8 +128,8 @@ pub enum ArchiveError {
     },
     /// Larger than this reader allows.
     #[error(
-        "{place}: {what} has more than {limit} bytes, which no export writes: do not trust the \
-         file, or raise the limit if you know where it comes from"
+        "{place}: {what} has more than {limit} bytes, the most that is read here: do not trust the \
+         file unless you know where it comes from"
     )]
     TooLarge {
         /// Where.

@@ -21,5 +21,5 @@ pub use chain::Chain;
 pub use error::{ArchiveError, Place};
 pub use limits::{BLOB_BYTES_MAX, EVENT_BYTES_MAX, Limits, SESSION_BYTES_MAX};
 pub use line::{End, FORMAT, Header, VERSION};
-pub use read::{Item, Reader};
+pub use read::{Item, Reader, check_front};
 pub use write::{Form, WriteError, Writer, payloads_of};

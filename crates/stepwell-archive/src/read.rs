@@ -266,6 +266,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
+/// Refuses what cannot be the beginning of a file, before the rest of it is there. `first` are its
+/// first bytes, as many as came; what they do not decide yet is let through.
+///
+/// # Errors
+/// [`ArchiveError`]: no byte that follows can make a file of it.
+pub fn check_front(first: &[u8]) -> Result<(), ArchiveError> {
+    match Reader::open(first, Limits::default()) {
+        // The bytes end in the header.
+        Ok(_) | Err(ArchiveError::Cut { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn read_header(line: &[u8]) -> Result<Header, ArchiveError> {
     let foreign = |reason: String| ArchiveError::Foreign { reason };
     if LineKind::of(line) != Some(LineKind::Header) {

@@ -178,6 +178,13 @@ impl Out {
 /// Tells the person about an error that ends the run.
 pub(crate) fn report_error(when: ColorWhen, error: &anyhow::Error) {
     let paint = Paint::choose(when, io::stderr().is_terminal());
+    let text = stepwell_core::text::shorten(&in_words(error), ERROR_BYTES_MAX);
+    let text = view::visible::block(&text, view::visible::Care::Prose, Paint::NONE);
+    let _ = writeln!(io::stderr().lock(), "{}: {text}", paint.tone(Tone::Bad, "error"));
+}
+
+/// An error with its causes, each said once, without numbers of the system.
+pub(crate) fn in_words(error: &anyhow::Error) -> String {
     let mut text = format!("{error}");
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -187,13 +194,11 @@ pub(crate) fn report_error(when: ColorWhen, error: &anyhow::Error) {
             text.push_str(&cause);
         }
     }
-    let text = stepwell_core::text::shorten(&without_numbers(&text), ERROR_BYTES_MAX);
-    let text = view::visible::block(&text, view::visible::Care::Prose, Paint::NONE);
-    let _ = writeln!(io::stderr().lock(), "{}: {text}", paint.tone(Tone::Bad, "error"));
+    without_numbers(&text)
 }
 
 /// Without the numbers of the system, ` (os error 2)`: its words say the same.
-fn without_numbers(text: &str) -> String {
+pub(crate) fn without_numbers(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
     while let Some((before, after)) = rest.split_once(" (os error ") {
@@ -224,6 +229,15 @@ mod tests {
         ] {
             assert_eq!(without_numbers(text), words);
         }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let system = || io::Error::from_raw_os_error(21);
+        let error = anyhow::Error::from(system()).context(format!("cannot read x: {}", system()));
+        assert_eq!(in_words(&error), "cannot read x: Is a directory");
+        let error = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(in_words(&error), "outer: inner");
     }
 
     #[test]

@@ -61,6 +61,10 @@ const STREAMS_MAX: u32 = 1_024;
 /// processor, and what is compared is in memory.
 pub(crate) const WALKS_MAX: usize = 2;
 
+/// Longest message of an error, in bytes. It stands in a header, where clients take 16 KiB; what a
+/// client sent may be repeated in it.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
 /// Names the server's release in every answer.
 const RELEASE_HEADER: &str = "stepwell-version";
 
@@ -314,6 +318,9 @@ async fn in_words(mut response: Response) -> Response {
         Status::invalid_argument(format!(
             "the request cannot be read, nothing was done: {message} (texts must be UTF-8)"
         ))
+    } else if message.len() > MESSAGE_BYTES_MAX {
+        let shorter = stepwell_core::text::shorten(message, MESSAGE_BYTES_MAX);
+        Status::with_metadata(status.code(), shorter, status.metadata().clone())
     } else {
         return response;
     };

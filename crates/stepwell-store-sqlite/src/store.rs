@@ -107,8 +107,8 @@ impl SqliteStore {
         see: &mut dyn FnMut(&SessionsCheck),
     ) -> Result<SessionsCheck, OpenError> {
         let target = open::for_reading(folder)?;
-        let conn = read::connection(&target)
-            .map_err(|error| About::all("check").error(folder, &error))?;
+        let conn =
+            read::connection(&target).map_err(|error| About::all("check").error(folder, &error))?;
         Ok(check::sessions(folder, &conn, see)?)
     }
 

@@ -40,6 +40,23 @@ pub(super) fn client_key(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Longest name of a session or an approval, with room for the surroundings that copying brings.
+const ID_BYTES_MAX: usize = 64;
+
+/// The id of a session or an approval, or its beginning. What is longer is something else, and too
+/// long for the answer of a server that repeats it.
+pub(super) fn id(text: &str) -> Result<String, String> {
+    if text.len() > ID_BYTES_MAX {
+        return Err(format!("no id has {} bytes: it has 26 letters and digits", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+/// The same, or the name of a file.
+pub(super) fn id_or_file(text: &str) -> Result<String, String> {
+    if text.contains(['.', '/']) { Ok(text.to_owned()) } else { id(text) }
+}
+
 /// The name of a host alone.
 pub(super) fn host_name(text: &str) -> Result<String, String> {
     let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');
@@ -132,6 +149,17 @@ mod tests {
         for wrong in ["7171", ":7171", "localhost", "host:80", "http://127.0.0.1:1"] {
             assert!(address(wrong).unwrap_err().contains("127.0.0.1:7171"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_too_long_for_an_id_is_none() {
+        for text in ["01J", "01KYS8D3V0QXG6N9T7W2B4C5E6.18446744073709551615", ""] {
+            assert_eq!(id(text).unwrap(), text);
+        }
+        let long = "0".repeat(100_000);
+        assert!(id(&long).unwrap_err().starts_with("no id has 100000 bytes"));
+        assert!(id_or_file(&long).is_err());
+        assert!(id_or_file(&format!("./{long}")).is_ok());
     }
 
     #[test]

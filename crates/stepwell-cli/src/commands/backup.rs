@@ -14,9 +14,10 @@ use tempfile::NamedTempFile;
 use tonic::Streaming;
 
 use super::Context;
+use super::target::{folder_of, part_of, refuse_missing_folder};
 use crate::args::BackupArgs;
 use crate::client::Client;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::progress::Spinner;
 use crate::view::visible::brief;
 use crate::view::when::bytes;
@@ -25,9 +26,7 @@ use crate::view::when::bytes;
 pub(super) async fn run(context: &Context, args: BackupArgs) -> anyhow::Result<Exit> {
     let BackupArgs { file, force } = args;
     let shown = file.display().to_string();
-    if !force && file.exists() {
-        bail!("{shown} is there already: choose another name, or replace it with --force");
-    }
+    check_name(&file, force)?;
     let part = part_file(&file)?;
     let client = context.client().await?;
     let receive = receive(context, &client, part);
@@ -54,21 +53,25 @@ struct Saved<'a> {
     blake3: &'a str,
 }
 
-/// A file beside the one that is wanted, readable by its owner only: prompts are private.
-fn part_file(file: &Path) -> anyhow::Result<NamedTempFile> {
-    let name = file.file_name().and_then(|it| it.to_str()).unwrap_or("backup");
-    let part = tempfile::Builder::new()
-        .prefix(&format!(".{name}."))
-        .suffix(".part")
-        .tempfile_in(folder_of(file));
-    part.with_context(|| format!("cannot write beside {}", file.display()))
+/// What cannot be the name of a backup is refused before the server copies anything.
+fn check_name(file: &Path, force: bool) -> anyhow::Result<()> {
+    let shown = file.display();
+    if file == Path::new("-") {
+        let problem = "a backup is a file, not a stream: name one, for example \
+                       `stepwell backup stepwell-backup.db`";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    if file.is_dir() {
+        bail!("{shown} is a folder: name a file in it");
+    }
+    if !force && file.exists() {
+        bail!("{shown} is there already: choose another name, or replace it with --force");
+    }
+    refuse_missing_folder(file)
 }
 
-fn folder_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        Some(_) | None => Path::new("."),
-    }
+fn part_file(file: &Path) -> anyhow::Result<NamedTempFile> {
+    part_of(file).with_context(|| format!("cannot write beside {}", file.display()))
 }
 
 async fn receive(
@@ -162,6 +165,19 @@ mod tests {
             let mut written = Written::new(&mut file);
             written.add(came.as_bytes()).unwrap();
             assert_eq!(written.check(&end_of(sent.as_bytes())).is_ok(), is_good, "{came:?}");
+        }
+    }
+
+    #[test]
+    fn stdout_and_a_folder_are_no_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, words) in [
+            (Path::new("-"), "a backup is a file"),
+            (folder.path(), "is a folder"),
+            (Path::new("/nowhere/b.db"), "mkdir -p /nowhere"),
+        ] {
+            let error = check_name(file, true).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use stepwell_archive::check_front;
 use stepwell_proto::v1::{ImportSessionRequest, ImportSessionResponse};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use super::{Context, expected, with_progress};
 use crate::args::ImportArgs;
 use crate::client::Client;
 use crate::exit::Exit;
+use crate::out::in_words;
 use crate::progress::Spinner;
 use crate::view;
 
@@ -48,7 +50,7 @@ pub(super) async fn run(context: &Context, args: ImportArgs) -> anyhow::Result<E
             Err(error) if count == 1 => return Err(error.context(shown)),
             Err(error) => {
                 failures += 1;
-                let text = format!("{shown}: {error:#}");
+                let text = format!("{shown}: {}", in_words(&error));
                 let care = view::visible::Care::Prose;
                 context.out.remark(&view::visible::block(&text, care, context.out.paint_err));
             }
@@ -73,26 +75,35 @@ async fn import(
     send(context, client, file, name).await
 }
 
+/// The next bytes; none at the end.
+async fn piece(file: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(PIECE_BYTES);
+    file.take(PIECE_BYTES as u64).read_to_end(&mut data).await?;
+    Ok(data)
+}
+
 async fn send(
     context: &Context,
     client: &Client,
     mut file: impl AsyncRead + Unpin,
     name: String,
 ) -> anyhow::Result<ImportSessionResponse> {
+    let first = piece(&mut file).await.context("it cannot be read")?;
+    // What is no export at all is not sent; some inputs never end.
+    check_front(&first).map_err(|error| anyhow!("nothing was imported: {error}"))?;
     let (pieces, stream) = mpsc::channel(PIECES_WAITING);
     let words = format!("importing {name}");
     let reading = async move {
-        let mut name = Some(name);
-        loop {
-            let mut data = Vec::with_capacity(PIECE_BYTES);
-            let read = (&mut file).take(PIECE_BYTES as u64).read_to_end(&mut data).await?;
-            let piece =
-                ImportSessionRequest { name: name.take().unwrap_or_default(), data: data.into() };
+        let (mut name, mut data) = (name, first);
+        while !data.is_empty() {
+            let piece = ImportSessionRequest { name: std::mem::take(&mut name), data: data.into() };
             // A server that takes no more has answered already.
-            if read == 0 || pieces.send(piece).await.is_err() {
-                return Ok::<(), std::io::Error>(());
+            if pieces.send(piece).await.is_err() {
+                break;
             }
+            data = self::piece(&mut file).await?;
         }
+        Ok::<(), std::io::Error>(())
     };
     let mut sessions = client.sessions();
     let sending = sessions.import_session(ReceiverStream::new(stream));

@@ -19,6 +19,7 @@ const PAGE_MAX: u32 = 1_000;
 pub(super) async fn ls(context: &Context, args: LsArgs) -> anyhow::Result<Exit> {
     let client = context.client().await?;
     let limit = if args.all { u32::MAX } else { args.limit };
+    let is_filtered = is_filtered(&args);
     let request = ListSessionsRequest {
         statuses: statuses(&args),
         agent: args.agent.unwrap_or_default(),
@@ -43,15 +44,29 @@ pub(super) async fn ls(context: &Context, args: LsArgs) -> anyhow::Result<Exit> 
         sessions.extend(page);
     }
     let has_more = pages.has_more();
+    if sessions.is_empty() {
+        context.out.faint_remark(nothing_listed(is_filtered));
+        return Ok(Exit::Ok);
+    }
     show_sessions(context, &sessions, has_more)
+}
+
+fn is_filtered(args: &LsArgs) -> bool {
+    let LsArgs { statuses, needs_person, agent, labels, text, limit: _, all: _ } = args;
+    let is_named = !statuses.is_empty() || !labels.is_empty();
+    is_named || *needs_person || agent.is_some() || text.is_some()
+}
+
+fn nothing_listed(is_filtered: bool) -> &'static str {
+    if is_filtered {
+        "no session fits the filters; all of them: stepwell ls --all"
+    } else {
+        "no sessions; start one with: stepwell submit \"…\""
+    }
 }
 
 fn show_sessions(context: &Context, sessions: &[Session], has_more: bool) -> anyhow::Result<Exit> {
     let out = context.out;
-    if sessions.is_empty() {
-        out.faint_remark("no sessions; start one with: stepwell submit \"…\"");
-        return Ok(Exit::Ok);
-    }
     out.lines(&view::session::table(sessions, time::now_ms(), out.width, out.paint))?;
     let waiting = sessions.iter().filter(|it| needs_person(it.status())).count();
     if out.is_watched && waiting > 0 {
@@ -167,6 +182,19 @@ mod tests {
             text: None,
             limit: 1,
             all: false,
+        }
+    }
+
+    #[test]
+    fn an_empty_list_says_whether_the_filters_left_nothing() {
+        assert!(nothing_listed(is_filtered(&args(&[], false))).contains("stepwell submit"));
+        for filtered in [
+            args(&["quarantined"], false),
+            args(&[], true),
+            LsArgs { agent: Some("a".into()), ..args(&[], false) },
+            LsArgs { text: Some("x".into()), ..args(&[], false) },
+        ] {
+            assert!(nothing_listed(is_filtered(&filtered)).contains("fits the filters"));
         }
     }
 

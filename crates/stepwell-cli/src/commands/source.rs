@@ -4,7 +4,8 @@
 //! API in front of it in this process: so every command sees it as it sees a served session.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,9 @@ use crate::serve::idle;
 /// Unpacked bytes of a file that is read into memory, at most.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
+/// Names stdin in place of a file.
+const STDIN: &str = "-";
+
 /// Events that are handed over at once.
 const PAGE_EVENTS: usize = 500;
 
@@ -38,9 +42,9 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What a person named. The id of a session has no dot and no slash.
+    /// What a person named. The id of a session has no dot and no slash; `-` is a file from stdin.
     pub(super) fn of(what: &str) -> Self {
-        if what.contains(['.', '/']) {
+        if what == STDIN || what.contains(['.', '/']) {
             Self::File(PathBuf::from(what))
         } else {
             Self::Session(what.to_owned())
@@ -63,8 +67,17 @@ impl Source {
 
 /// Opens an exported file.
 pub(super) fn open_file(path: &Path, limits: Limits) -> anyhow::Result<Reader<BufReader<File>>> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    Reader::open(BufReader::new(file), limits).with_context(|| path.display().to_string())
+    Reader::open(BufReader::new(open(path)?), limits).with_context(|| path.display().to_string())
+}
+
+/// A file of which nothing was read yet; `-` is stdin.
+pub(super) fn open(path: &Path) -> anyhow::Result<File> {
+    let opened = if path == Path::new(STDIN) {
+        io::stdin().as_fd().try_clone_to_owned().map(File::from)
+    } else {
+        File::open(path)
+    };
+    opened.with_context(|| format!("cannot open {}", path.display()))
 }
 
 /// A session that can be asked about.
@@ -150,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_id_has_neither_dot_nor_slash() {
-        for file in ["a.stepwell", "./a", "/tmp/a", "x.jsonl"] {
+        for file in ["a.stepwell", "./a", "/tmp/a", "x.jsonl", "-"] {
             assert!(matches!(Source::of(file), Source::File(_)), "{file}");
         }
         for id in ["01KYS8", "01KYS8D3V0QXG6N9T7W2B4C5E6", "a-b"] {

@@ -1,6 +1,7 @@
 //! A file that appears under its name when it is whole, or stdout.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -40,11 +41,11 @@ impl Target {
         if !replaces && path.exists() {
             bail!(taken(path));
         }
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            Some(_) | None => Path::new("."),
-        };
-        let file = part_of(path, folder).map_err(without_name);
+        if path == Path::new("") {
+            return Err(UsageError("the name of the file is empty".to_owned()).into());
+        }
+        refuse_missing_folder(path)?;
+        let file = part_of(path).map_err(without_name);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         let (file, path) = (BufWriter::new(file), path.to_owned());
         Ok(Self::File(Named { file, path, replaces }))
@@ -75,13 +76,79 @@ impl Named {
     }
 }
 
+/// Between the name and the end of a part: what [`tempfile`] puts there.
+const RANDOM_CHARS: usize = 6;
+
+/// Tries to make a part that nobody takes for a left one at the same moment.
+const PART_TRIES: u32 = 8;
+
+const PART_END: &str = ".part";
+
 /// A file whose name says what it was to become, should this process be killed before it can remove
-/// it: `.NAME.XXXXXX.part`.
-fn part_of(path: &Path, folder: &Path) -> io::Result<NamedTempFile> {
+/// it: `.NAME.XXXXXX.part`, readable by its owner only. It is locked as long as it is open, and those
+/// of the same name that nobody holds any more are removed.
+pub(super) fn part_of(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = folder_of(path);
     let mut prefix = OsString::from(".");
     prefix.push(path.file_name().unwrap_or_default());
     prefix.push(".");
-    tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(folder)
+    remove_left(folder, &prefix);
+    let mut tries = 1;
+    loop {
+        let part = tempfile::Builder::new().prefix(&prefix).suffix(PART_END).tempfile_in(folder)?;
+        // Another process may have taken it for a left one before it was locked.
+        let is_ours = match part.as_file().try_lock() {
+            Ok(()) => part.path().exists(),
+            Err(TryLockError::WouldBlock) => false,
+            // A file system without locks: there nothing is removed either.
+            Err(TryLockError::Error(_)) => true,
+        };
+        if is_ours || tries >= PART_TRIES {
+            return Ok(part);
+        }
+        tries += 1;
+    }
+}
+
+/// The folder in which a file stands.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// Removes the parts that killed processes left. What cannot be looked at stays.
+fn remove_left(folder: &Path, prefix: &OsStr) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_file = entry.file_type().is_ok_and(|it| it.is_file());
+        if !is_file || !is_part(&entry.file_name(), prefix) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        // Whoever still writes it holds the lock.
+        if file.try_lock().is_ok() {
+            // One that stays is found again next time.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_part(name: &OsStr, prefix: &OsStr) -> bool {
+    let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+    let random = rest.and_then(|it| it.strip_suffix(PART_END.as_bytes()));
+    random.is_some_and(|it| it.len() == RANDOM_CHARS && it.iter().all(u8::is_ascii_alphanumeric))
+}
+
+/// A folder is not made unasked: the name may be a mistake.
+pub(super) fn refuse_missing_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = folder_of(path);
+    if folder.exists() {
+        return Ok(());
+    }
+    let (path, folder) = (path.display(), folder.display());
+    bail!("cannot write {path}: there is no folder {folder}; make it first: mkdir -p {folder}")
 }
 
 fn taken(path: &Path) -> String {
@@ -178,9 +245,39 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_nobody_holds_go_with_the_next_write_of_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let others =
+            [".a.stepwell.AbC12.part", ".a.stepwell.AbC12_.part", ".b.stepwell.AbC123.part"];
+        for name in others.iter().chain(&[".a.stepwell.AbC123.part"]) {
+            std::fs::write(at(name), "left").unwrap();
+        }
+        let written = Target::open(&at("a.stepwell"), true, false).unwrap();
+        assert!(!at(".a.stepwell.AbC123.part").exists());
+        assert!(others.iter().all(|name| at(name).exists()));
+        let parts = || std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(parts(), others.len() + 1);
+        // What is being written is not taken for left.
+        let second = Target::open(&at("a.stepwell"), true, false).unwrap();
+        assert_eq!(parts(), others.len() + 2);
+        drop(second);
+        written.finish().unwrap();
+        assert!(at("a.stepwell").exists());
+    }
+
+    #[test]
     fn an_error_names_the_wanted_file_only() {
-        let error = error_of(Target::open(Path::new("/nowhere/a.stepwell"), true, false));
-        assert!(error.starts_with("cannot write /nowhere/a.stepwell: No such file"), "{error}");
+        let error = error_of(Target::open(Path::new("/proc/a.stepwell"), true, false));
+        assert!(error.starts_with("cannot write /proc/a.stepwell: "), "{error}");
         assert!(!error.contains(".part"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_one_says_what_is_missing() {
+        let error = error_of(Target::open(Path::new("/nowhere/at/a.stepwell"), true, false));
+        assert!(error.ends_with("make it first: mkdir -p /nowhere/at"), "{error}");
+        let error = error_of(Target::open(Path::new(""), true, false));
+        assert_eq!(error, "the name of the file is empty");
     }
 }

@@ -13,11 +13,11 @@ use tonic::Code;
 
 use super::anchor::Anchor;
 use super::stored::head_hash;
-use super::{Context, expected, get_session};
+use super::{Context, expected, get_session, source};
 use crate::args::VerifyArgs;
 use crate::client::{Client, Refusal};
 use crate::exit::Exit;
-use crate::out::Tone;
+use crate::out::{Tone, without_numbers};
 use crate::view;
 
 /// Longest line of an anchor file, in bytes: a line has about 150.
@@ -217,7 +217,7 @@ fn rewritten(anchored: u64) -> (Verdict, String) {
 /// A file against itself, and against its anchor when there are anchors.
 fn of_file(path: &Path, anchors: Option<&Anchors>) -> anyhow::Result<Finding> {
     let shown = path.display().to_string();
-    let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
+    let file = source::open(path)?;
     let mut finding = Finding {
         file: Some(shown),
         session_id: None,
@@ -229,7 +229,7 @@ fn of_file(path: &Path, anchors: Option<&Anchors>) -> anyhow::Result<Finding> {
     let mut reader = match Reader::open(BufReader::new(file), Limits::default()) {
         Ok(reader) => reader,
         Err(error) => {
-            finding.detail = error.to_string();
+            finding.detail = without_numbers(&error.to_string());
             return Ok(finding);
         }
     };
@@ -248,7 +248,7 @@ fn of_file(path: &Path, anchors: Option<&Anchors>) -> anyhow::Result<Finding> {
             }
             Ok(None) => break,
             Err(error) => {
-                finding.detail = error.to_string();
+                finding.detail = without_numbers(&error.to_string());
                 return Ok(finding);
             }
         }

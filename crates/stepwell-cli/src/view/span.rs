@@ -12,7 +12,9 @@ const DURATION_COLUMNS: usize = 12;
 /// Column of the time when there is no terminal to fit.
 const LEFT_COLUMNS: usize = 68;
 /// Least room for the name on a narrow terminal.
-const LEFT_COLUMNS_MIN: usize = 24;
+const LEFT_COLUMNS_MIN: usize = 12;
+/// A status that would leave the name less than that is not shown.
+const NAME_COLUMNS_MIN: usize = 6;
 
 /// Deepest level that gets lines of its own.
 const DEPTH_DRAWN_MAX: usize = 64;
@@ -77,9 +79,13 @@ fn row(span: &Span, branch: &str, below: &str, drawer: &Drawer) -> String {
     } else {
         format!("{kind} {name}")
     };
-    let status = brief(&span.status);
+    let branch = &end_of(branch, left / 2);
     let room = left.saturating_sub(columns_of(branch));
     let id = call_id(span) + below;
+    let mut status = brief(&span.status);
+    if columns_of(&id) + columns_of(&status) + 1 + NAME_COLUMNS_MIN > room {
+        status.clear();
+    }
     let name = cut_end(&name, room.saturating_sub(columns_of(&id) + columns_of(&status) + 1)) + &id;
     let detail_room = room.saturating_sub(columns_of(&name) + columns_of(&status) + 3);
     let detail = cut_end(&brief(&span.detail), detail_room);
@@ -100,6 +106,15 @@ fn row(span: &Span, branch: &str, below: &str, drawer: &Drawer) -> String {
         used += 2 + columns_of(&detail);
     }
     format!("{line}{}{took:>DURATION_COLUMNS$}", " ".repeat(left.saturating_sub(used) + 1))
+}
+
+/// As much of the lines as leaves room for what they lead to: on a narrow terminal their end.
+fn end_of(branch: &str, columns_max: usize) -> String {
+    let over = branch.chars().count().saturating_sub(columns_max);
+    if over == 0 {
+        return branch.to_owned();
+    }
+    std::iter::once('…').chain(branch.chars().skip(over + 1)).collect()
 }
 
 /// The id of a call as `send --answers` takes it, with a space before it. It is never cut.
@@ -200,6 +215,20 @@ mod tests {
         ]);
         assert!(lines[0].contains("├─ step 9"), "{lines:?}");
         assert!(lines[1].len() < 400, "{lines:?}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_is_not_overrun() {
+        let mut deep = at(12, true, span("call:12.3", "", "tool_call", &"n".repeat(80), "ok"));
+        deep.detail = "d".repeat(80);
+        let waiting = at(0, true, span("a", "", "session", "Fix it", "waiting_approval"));
+        for width in [25, 28, 40, 80] {
+            let mut drawer = Drawer::new(&[], None, 61_000, Some(width), Paint::NONE);
+            for span in [&waiting, &deep] {
+                let line = drawer.line(span);
+                assert!(columns_of(&line) <= width, "{width}: {line}");
+            }
+        }
     }
 
     #[test]

@@ -7,12 +7,16 @@ use std::io::SeekFrom;
 
 use axum::body::Body;
 use futures_util::StreamExt as _;
+use stepwell_archive::check_front;
 use stepwell_proto::v1;
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use tonic::{Status, Streaming};
 
 use crate::convert::NAME_BYTES_MAX;
 use crate::server::ServerOptions;
+
+/// So many first bytes decide whether it can be a file at all: more than its longest header.
+const FRONT_BYTES: usize = 128 * 1024;
 
 /// A file that was taken. It has no name on the disk, so the system removes it whatever happens.
 pub(super) struct Spooled {
@@ -28,7 +32,30 @@ struct Spool<'a> {
     file: tokio::fs::File,
     bytes: u64,
     hasher: blake3::Hasher,
+    front: Front,
     options: &'a ServerOptions,
+}
+
+/// The beginning of a file, until it is known to be one or not: foreign input may never end.
+#[derive(Default)]
+struct Front {
+    bytes: Vec<u8>,
+    /// So many of them were looked at; nothing is looked at twice for a few bytes more.
+    checked: usize,
+}
+
+impl Front {
+    fn push(&mut self, piece: &[u8]) -> Result<(), Status> {
+        let room = FRONT_BYTES - self.bytes.len();
+        self.bytes.extend(piece.iter().take(room));
+        let is_full = self.bytes.len() == FRONT_BYTES;
+        let is_due = self.bytes.len() >= self.checked * 2 || is_full;
+        if self.bytes.is_empty() || self.checked == FRONT_BYTES || !is_due {
+            return Ok(());
+        }
+        self.checked = self.bytes.len();
+        check_front(&self.bytes).map_err(|error| super::damaged(&error))
+    }
 }
 
 impl<'a> Spool<'a> {
@@ -36,7 +63,8 @@ impl<'a> Spool<'a> {
         let folder = options.spool.clone();
         let file = super::on_thread(move || tempfile::tempfile_in(folder)).await?;
         let file = tokio::fs::File::from_std(file.map_err(|error| failed(options, &error))?);
-        Ok(Self { file, bytes: 0, hasher: blake3::Hasher::new(), options })
+        let (hasher, front) = (blake3::Hasher::new(), Front::default());
+        Ok(Self { file, bytes: 0, hasher, front, options })
     }
 
     async fn push(&mut self, piece: &[u8]) -> Result<(), Status> {
@@ -48,6 +76,7 @@ impl<'a> Spool<'a> {
                 self.options.import_bytes_max
             )));
         }
+        self.front.push(piece)?;
         self.hasher.update(piece);
         self.file.write_all(piece).await.map_err(|error| failed(self.options, &error))
     }
@@ -116,4 +145,35 @@ fn checked_name(name: String) -> Result<String, Status> {
         return Err(Status::invalid_argument(text));
     }
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused_by_its_first_bytes() {
+        assert!(Front::default().push(b"").is_ok());
+        assert!(Front::default().push(&[0; 10]).is_err());
+        let mut slow = Front::default();
+        assert!(slow.push(b"{\"line\":\"header\"").is_ok());
+        let pieces = std::iter::repeat_n([b' '; 100], 2 * FRONT_BYTES / 100);
+        let taken = pieces.take_while(|piece| slow.push(piece).is_ok()).count();
+        assert!(taken * 100 <= FRONT_BYTES, "{taken} pieces of a header without an end");
+    }
+
+    #[test]
+    fn what_may_become_one_is_taken_piece_by_piece() {
+        let id: stepwell_core::SessionId = "01KYS8D3V0QXG6N9T7W2B4C5E6".parse().unwrap();
+        let header = stepwell_archive::Header::new(id, "0.1.0", 1);
+        let mut front = Front::default();
+        for byte in serde_json::to_vec(&header).unwrap() {
+            front.push(&[byte]).unwrap();
+        }
+        front.push(b"\n").unwrap();
+        for _ in 0..10 {
+            front.push(&[b'x'; 100_000]).unwrap();
+        }
+        assert_eq!(front.bytes.len(), FRONT_BYTES);
+    }
 }

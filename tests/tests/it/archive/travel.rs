@@ -172,7 +172,7 @@ async fn a_fixture_is_plain_and_a_pipe_takes_the_packed_form() -> Result<()> {
     let ran = cli.run(&["export", &session_id, "-o", "/nowhere/x.stepwell"]).await?;
     ran.expect(1)?;
     ensure!(
-        ran.stderr.contains("cannot write /nowhere/x.stepwell: No such file"),
+        ran.stderr.contains("cannot write /nowhere/x.stepwell: there is no folder /nowhere"),
         "{}",
         ran.stderr
     );

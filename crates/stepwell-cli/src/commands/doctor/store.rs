@@ -71,8 +71,7 @@ fn unusable(error: &OpenError) -> Finding {
 fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
     let SessionsCheck { sessions, events, damaged, named } = check;
     if *damaged == 0 {
-        let message =
-            format!("{} sessions whole, {} events", number(*sessions), number(*events));
+        let message = format!("{} sessions whole, {} events", number(*sessions), number(*events));
         return vec![Finding::ok("history", message)];
     }
     let line = |it: &DamagedSession| {
@@ -97,10 +96,8 @@ mod tests {
 
     #[test]
     fn damaged_sessions_are_named_and_counted_with_what_can_be_done() {
-        let named = vec![DamagedSession {
-            session_id: "01J".into(),
-            reason: "event 5 is missing".into(),
-        }];
+        let named =
+            vec![DamagedSession { session_id: "01J".into(), reason: "event 5 is missing".into() }];
         let check = SessionsCheck { sessions: 300, events: 9_000, damaged: 12, named };
         let findings = of_sessions(&check);
         assert_eq!(findings[0].message, "session 01J: event 5 is missing");

@@ -74,20 +74,31 @@ pub(super) fn print(
 /// As much of a text as shows where it parts from the other: from the line before that place, or
 /// from some characters before it when the line is long.
 fn excerpt(text: &str, other: &str) -> String {
-    if text.chars().count() <= TEXT_CHARS_MAX {
+    let cut = part_from(text, other, (BEFORE_CHARS, TEXT_CHARS_MAX));
+    if cut == text { cut } else { format!("{cut} ({} bytes; --whole shows all)", text.len()) }
+}
+
+/// The part of a text at which it leaves the other, at most `chars_max` characters of it, of them
+/// `before_chars` in front of that place; a short text whole.
+pub(super) fn part_from(
+    text: &str,
+    other: &str,
+    (before_chars, chars_max): (usize, usize),
+) -> String {
+    if text.chars().count() <= chars_max {
         return text.to_owned();
     }
     let alike = text.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(it, _)| it);
     let before: String = alike.collect();
-    let far = before.char_indices().rev().nth(BEFORE_CHARS).map_or(0, |(at, _)| at);
+    let far = before.char_indices().rev().nth(before_chars).map_or(0, |(at, _)| at);
     let mut breaks = before.char_indices().rev().filter(|(_, it)| *it == '\n');
     let near = breaks.nth(1).map_or(0, |(at, _)| at + 1);
     let start = far.max(near);
     let rest = text.get(start..).unwrap_or_default();
-    let cut: String = rest.chars().take(TEXT_CHARS_MAX).collect();
+    let cut: String = rest.chars().take(chars_max).collect();
     let dots = |is_cut: bool| if is_cut { "…" } else { "" };
     let (head, tail) = (dots(start > 0), dots(cut.len() < rest.len()));
-    format!("{head}{cut}{tail} ({} bytes; --whole shows all)", text.len())
+    format!("{head}{cut}{tail}")
 }
 
 async fn outline(context: &Context, what: &str) -> anyhow::Result<(String, Outline)> {

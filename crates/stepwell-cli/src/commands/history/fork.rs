@@ -17,12 +17,13 @@ use crate::view::visible::brief;
 
 pub(in crate::commands) async fn run(context: &Context, args: ForkArgs) -> anyhow::Result<Exit> {
     refuse_file(&args.session.id)?;
-    let flags = flags(&args);
+    let (flags, names_at) = (flags(&args), args.at.is_some());
     let request = request(args)?;
     let client = context.client().await?;
     let call = async || client.history().fork_session(request.clone()).await;
     let answered = answer_keyed(&client, call).await;
-    let response: ForkSessionResponse = answered.map_err(|error| in_flags(error, &flags))?;
+    let response: ForkSessionResponse =
+        answered.map_err(|error| in_flags(error, &flags, names_at))?;
     let out = context.out;
     if out.is_json {
         out.json(&view::json_history::forked(&response))?;
@@ -57,13 +58,9 @@ fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
         return out
             .line("then no tool that writes was on its way, and after that none was started");
     }
-    let count = view::when::counted(response.hazards.len(), "call");
-    let ran = if response.hazards.iter().all(|it| it.seq > response.at_seq) {
-        "ran after that"
-    } else {
-        "were on their way or ran after that"
-    };
-    let title = format!("{count} of write tools {ran}: done is done, and may be done again");
+    let all_later = response.hazards.iter().all(|it| it.seq > response.at_seq);
+    let calls = calls_in_words(response.hazards.len(), all_later);
+    let title = format!("{calls}: done is done, and may be done again");
     out.line(&out.paint.tone(Tone::Attention, title))?;
     for hazard in &response.hazards {
         let call = format!("{} {}", brief(&hazard.tool), brief(&hazard.arguments));
@@ -71,6 +68,14 @@ fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
         out.line(&format!("  {}  {call}  {came_to}", hazard.call_id))?;
     }
     Ok(())
+}
+
+fn calls_in_words(count: usize, all_later: bool) -> String {
+    let (calls, before) = match count {
+        1 => ("1 call of a write tool".to_owned(), "was on its way or "),
+        _ => (format!("{count} calls of write tools"), "were on their way or "),
+    };
+    format!("{calls} {}ran after that", if all_later { "" } else { before })
 }
 
 /// What it came to in the source, and what the fork does about what was on its way.
@@ -99,8 +104,12 @@ fn flags(args: &ForkArgs) -> Vec<String> {
     flags
 }
 
-/// The server counts changes; a person gave flags: `changes[0].call_id: …`.
-fn in_flags(error: anyhow::Error, flags: &[String]) -> anyhow::Error {
+/// What the server advises when a change does not fit the moment of the fork.
+const OTHER_PLACE: &str = ": fork there, or leave the event out";
+
+/// The server counts changes; a person gave flags: `changes[0].call_id: …`. Without `--at` the first
+/// change chose the moment, and another one does not fit it.
+fn in_flags(error: anyhow::Error, flags: &[String], names_at: bool) -> anyhow::Error {
     let text = error.to_string();
     let found = text.strip_prefix("changes[").and_then(|rest| {
         let (index, rest) = rest.split_once(']')?;
@@ -108,7 +117,14 @@ fn in_flags(error: anyhow::Error, flags: &[String]) -> anyhow::Error {
         Some((flags.get(index.parse::<usize>().ok()?)?, problem))
     });
     match found {
-        Some((flag, problem)) => anyhow::anyhow!("{flag}: {problem}"),
+        Some((flag, problem)) => {
+            let advice = if names_at {
+                ": fork there, or leave --at out"
+            } else {
+                ": leave one of the changes out, or name a moment that fits all with --at"
+            };
+            anyhow::anyhow!("{flag}: {}", problem.replace(OTHER_PLACE, advice))
+        }
         None => error,
     }
 }
@@ -257,10 +273,34 @@ mod tests {
     #[test]
     fn a_change_that_is_refused_is_named_by_its_flag() {
         let flags = ["--result nine=…".to_owned()];
-        let said = |text: &str| in_flags(anyhow::Error::msg(text.to_owned()), &flags).to_string();
+        let said =
+            |text: &str| in_flags(anyhow::Error::msg(text.to_owned()), &flags, true).to_string();
         assert_eq!(said("changes[0].call_id: is none"), "--result nine=…: is none");
         for other in ["changes[7].call_id: is none", "changes: are 200", "session 01J: no"] {
             assert_eq!(said(other), other);
+        }
+    }
+
+    #[test]
+    fn a_change_that_does_not_fit_its_moment_says_what_of_the_command_to_change() {
+        let flags = ["--result 3.1=…".to_owned()];
+        let said = |names_at| {
+            let text = format!("changes[0].call_id: at event 9 it is open 4{OTHER_PLACE}");
+            in_flags(anyhow::Error::msg(text), &flags, names_at).to_string()
+        };
+        assert!(said(true).ends_with("fork there, or leave --at out"), "{}", said(true));
+        assert!(said(false).ends_with("fits all with --at"), "{}", said(false));
+        assert!(!said(false).contains("the event"));
+    }
+
+    #[test]
+    fn hazards_are_one_or_many() {
+        for (count, all_later, words) in [
+            (1, true, "1 call of a write tool ran after that"),
+            (1, false, "1 call of a write tool was on its way or ran after that"),
+            (2, false, "2 calls of write tools were on their way or ran after that"),
+        ] {
+            assert_eq!(calls_in_words(count, all_later), words);
         }
     }
 

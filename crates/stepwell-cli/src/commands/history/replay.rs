@@ -16,7 +16,7 @@ use crate::commands::lists::Pages as SessionPages;
 use crate::commands::source::{Source, open_file};
 use crate::commands::{Context, expected, get_session};
 use crate::exit::Exit;
-use crate::out::Tone;
+use crate::out::{Tone, in_words};
 use crate::progress::Spinner;
 use crate::view::visible::brief;
 
@@ -75,7 +75,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
         // Files need no server.
         let mut connected: Option<Client> = None;
         for what in &args.what {
-            let verdict = match Source::of(what) {
+            let mut verdict = match Source::of(what) {
                 Source::File(path) => {
                     let until = args.until;
                     tokio::task::spawn_blocking(move || replay_file(&path, until)).await?
@@ -90,6 +90,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
                     replay(client, &session.session_id, args.until).await
                 }
             };
+            refuse_behind_end(&mut verdict, args.until);
             tell(context, &verdict)?;
             sum.add(&verdict);
         }
@@ -120,6 +121,15 @@ impl Sum {
             "diverged" => self.diverged += 1,
             _ => self.failed += 1,
         }
+    }
+}
+
+/// Whoever named an event of a session wanted it to be reached.
+fn refuse_behind_end(verdict: &mut Verdict, until: Option<u64>) {
+    let events = verdict.events;
+    if let Some(until) = until.filter(|it| verdict.outcome == "same" && *it > events) {
+        verdict.outcome = "error";
+        verdict.reason = format!("--until: there is no event {until}, it has {events} events");
     }
 }
 
@@ -190,7 +200,7 @@ fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
         }
         Err(error) => {
             verdict.outcome = "error";
-            verdict.reason = format!("{error:#}");
+            verdict.reason = in_words(&error);
         }
     }
 }
@@ -249,4 +259,24 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
         }
     };
     out.line(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_not_there_is_an_error() {
+        let verdict = |outcome| Verdict { outcome, events: 11, ..Verdict::default() };
+        for (outcome, until, comes_to) in [
+            ("same", Some(99), "error"),
+            ("same", Some(11), "same"),
+            ("same", None, "same"),
+            ("diverged", Some(99), "diverged"),
+        ] {
+            let mut verdict = verdict(outcome);
+            refuse_behind_end(&mut verdict, until);
+            assert_eq!(verdict.outcome, comes_to, "{until:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::super::diff::{self, Line};
 use super::driver::{Ended, Played};
 use super::ledger::Counts;
 use super::record::Record;
-use crate::out::{Out, Tone};
+use crate::out::{self, Out, Tone};
 use crate::view::table::{Cell, Column, Fit, render};
 use crate::view::usage::money;
 use crate::view::visible::brief;
@@ -17,6 +17,9 @@ use crate::view::when::number;
 
 /// Longest text of one side of a divergence in the table, in characters.
 const SIDE_CHARS_MAX: usize = 48;
+
+/// Characters of them in front of the place where the sides part.
+const BEFORE_CHARS: usize = 16;
 
 /// Columns that the last column of the table keeps on a narrow terminal.
 const WORDS_COLUMNS_MIN: usize = 24;
@@ -95,7 +98,7 @@ impl Report {
 
     /// Of one that did not.
     pub(super) fn of_error(name: String, error: &anyhow::Error) -> Self {
-        Self { session_id: name, problem: Some(format!("{error:#}")), sides: None }
+        Self { session_id: name, problem: Some(out::in_words(error)), sides: None }
     }
 
     /// It did not come to an end.
@@ -318,14 +321,33 @@ fn calls(counts: Counts) -> String {
 }
 
 fn in_words(it: &Difference) -> String {
-    let side = |text: &Option<String>| match text {
+    let side = |text: &Option<String>, other: &Option<String>| match text {
         None => "nothing".to_owned(),
         Some(text) => {
-            let text = brief(text);
-            let cut: String = text.chars().take(SIDE_CHARS_MAX).collect();
-            let more = if cut.len() < text.len() { "…" } else { "" };
-            format!("\"{cut}{more}\"")
+            let other = brief(other.as_deref().unwrap_or_default());
+            let part = diff::part_from(&brief(text), &other, (BEFORE_CHARS, SIDE_CHARS_MAX));
+            format!("\"{part}\"")
         }
     };
-    format!("step {}, {}: {} → {}", it.step, it.what, side(&it.a), side(&it.b))
+    format!("step {}, {}: {} → {}", it.step, it.what, side(&it.a, &it.b), side(&it.b, &it.a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_are_shown_where_they_part() {
+        let alike = "the same words of both sides, and many of them; ".repeat(3);
+        let it = Difference {
+            step: 2,
+            what: "reply".into(),
+            a: Some(format!("{alike}left")),
+            b: Some(format!("{alike}right")),
+        };
+        let words = in_words(&it);
+        assert!(words.contains("left\" → ") && words.ends_with("right\""), "{words}");
+        let it = Difference { a: None, b: Some("short".into()), ..it };
+        assert_eq!(in_words(&it), "step 2, reply: nothing → \"short\"");
+    }
 }
