@@ -320,11 +320,28 @@ async fn in_words(mut response: Response) -> Response {
         ))
     } else if message.len() > MESSAGE_BYTES_MAX {
         let shorter = stepwell_core::text::shorten(message, MESSAGE_BYTES_MAX);
-        Status::with_metadata(status.code(), shorter, status.metadata().clone())
+        Status::new(status.code(), shorter)
     } else {
         return response;
     };
     // Fails only for a message that no header can hold; then the old words stay.
     let _ = worded.add_header(response.headers_mut());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_that_repeats_a_long_text_fits_a_header() {
+        let long = "é".repeat(100_000);
+        let refused = Status::not_found(format!("no session begins with {long}")).into_http();
+        let said = in_words(refused).await;
+        let status = Status::from_header_map(said.headers()).unwrap();
+        assert_eq!(status.code(), Code::NotFound);
+        assert!(status.message().starts_with("no session begins with é"), "{status}");
+        let bytes = said.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+        assert!(bytes.sum::<usize>() < 16 * 1024);
+    }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::{age, label, over_status_names};
+use super::parse::{age, id, label, over_status_names};
 use crate::complete;
 
 /// Arguments of `delete`.

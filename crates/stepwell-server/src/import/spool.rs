@@ -171,8 +171,8 @@ mod tests {
             front.push(&[byte]).unwrap();
         }
         front.push(b"\n").unwrap();
-        for _ in 0..10 {
-            front.push(&[b'x'; 100_000]).unwrap();
+        for _ in 0..20 {
+            front.push(&[b'x'; 15_000]).unwrap();
         }
         assert_eq!(front.bytes.len(), FRONT_BYTES);
     }
