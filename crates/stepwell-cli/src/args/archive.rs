@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::parse::{address, id, label};
+use super::parse::{ID, address, label};
 use crate::complete;
 
 /// Arguments of `export`.
@@ -22,7 +22,7 @@ docs/export-format.md describes the file and the rules of --redact. As a trace t
 has the same ids.")]
 pub(crate) struct ExportArgs {
     /// Ids of the sessions; their beginnings are enough
-    #[arg(value_name = "ID", value_parser = id, required = true, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, required = true, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) ids: Vec<String>,
     /// Where to; `-` is stdout. A name that ends with .jsonl makes plain JSON lines, any other zstd
     #[arg(long, short = 'o', value_name = "FILE", help = "File to write, `-` for stdout [default: ID.stepwell]", value_hint = ValueHint::FilePath)]
@@ -73,7 +73,7 @@ pub(crate) struct ViewArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AnchorArgs {
     /// Sessions; all when none is given
-    #[arg(value_name = "ID", value_parser = id, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) ids: Vec<String>,
     /// File to write, `-` for stdout
     #[arg(long, short = 'o', value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::parse::{id_or_file, label, status_names};
+use super::parse::{ID_OR_FILE, label, status_names};
 use super::{Actor, AgainstArgs, RecordedArg, SessionArg};
 use crate::complete;
 
@@ -59,7 +59,7 @@ Examples:
   stepwell replay --all --label suite=nightly --against coder.toml --json")]
 pub(crate) struct ReplayArgs {
     /// Sessions by id, or exported files; `-` is one from stdin
-    #[arg(value_name = "ID|FILE", value_parser = id_or_file, required_unless_present = "all", add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID|FILE", value_parser = ID_OR_FILE, required_unless_present = "all", add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) what: Vec<String>,
     /// Only the events up to this one
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
@@ -149,10 +149,10 @@ pub(crate) struct ForkArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DiffArgs {
     /// The first session, by id or as an exported file
-    #[arg(value_name = "A", value_parser = id_or_file, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "A", value_parser = ID_OR_FILE, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) a: String,
     /// The second session, by id or as an exported file
-    #[arg(value_name = "B", value_parser = id_or_file, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "B", value_parser = ID_OR_FILE, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) b: String,
     /// Texts whole, not shortened
     #[arg(long)]

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::{address, id};
+use super::parse::{ID, address};
 use super::session::Actor;
 use crate::complete;
 
@@ -15,7 +15,7 @@ use crate::complete;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApprovalsArgs {
     /// Only of this session, each with its whole action
-    #[arg(value_name = "ID", value_parser = id, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) session: Option<String>,
     /// Those with this status instead of the open ones; may be given more than once
     #[arg(long = "status", value_name = "STATUS", value_delimiter = ',',
@@ -34,7 +34,7 @@ pub(crate) struct ApprovalsArgs {
 pub(crate) struct ApprovalArg {
     /// Id of the approval (SESSION.NUMBER), or the session when only one is open; the beginning of
     /// the session's id is enough
-    #[arg(value_name = "ID", value_parser = id, add = ArgValueCompleter::new(complete::approvals))]
+    #[arg(value_name = "ID", value_parser = ID, add = ArgValueCompleter::new(complete::approvals))]
     pub(crate) id: String,
 }
 

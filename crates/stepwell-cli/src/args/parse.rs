@@ -1,9 +1,13 @@
 //! Values that need more than one word of checking.
 
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use clap::builder::{StringValueParser, TypedValueParser};
+use clap::error::ErrorKind;
 use serde::{Deserialize as _, Deserializer, de};
+use stepwell_core::text::shorten;
 use stepwell_proto::v1::SessionStatus;
 
 use crate::exit::Exit;
@@ -44,17 +48,37 @@ pub(super) fn client_key(text: &str) -> Result<String, String> {
 const ID_BYTES_MAX: usize = 64;
 
 /// The id of a session or an approval, or its beginning. What is longer is something else, and too
-/// long for the answer of a server that repeats it.
-pub(super) fn id(text: &str) -> Result<String, String> {
-    if text.len() > ID_BYTES_MAX {
-        return Err(format!("no id has {} bytes: it has 26 letters and digits", text.len()));
-    }
-    Ok(text.to_owned())
+/// long to be repeated in an error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Id {
+    or_file: bool,
 }
 
-/// The same, or the name of a file.
-pub(super) fn id_or_file(text: &str) -> Result<String, String> {
-    if text.contains(['.', '/']) { Ok(text.to_owned()) } else { id(text) }
+/// An id.
+pub(super) const ID: Id = Id { or_file: false };
+
+/// An id, or the name of a file.
+pub(super) const ID_OR_FILE: Id = Id { or_file: true };
+
+impl TypedValueParser for Id {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let text = StringValueParser::new().parse_ref(command, arg, value)?;
+        let is_file = self.or_file && text.contains(['.', '/']);
+        if is_file || text.len() <= ID_BYTES_MAX {
+            return Ok(text);
+        }
+        let start = shorten(&text, ID_BYTES_MAX);
+        let problem =
+            format!("no id has {} bytes, it has 26 letters and digits: {start}\n", text.len());
+        Err(clap::Error::raw(ErrorKind::ValueValidation, problem).with_cmd(command))
+    }
 }
 
 /// The name of a host alone.
@@ -153,13 +177,16 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_an_id_is_none() {
+        let command = clap::Command::new("x");
+        let read = |kind: Id, text: &str| kind.parse_ref(&command, None, OsStr::new(text));
         for text in ["01J", "01KYS8D3V0QXG6N9T7W2B4C5E6.18446744073709551615", ""] {
-            assert_eq!(id(text).unwrap(), text);
+            assert_eq!(read(ID, text).unwrap(), text);
         }
         let long = "0".repeat(100_000);
-        assert!(id(&long).unwrap_err().starts_with("no id has 100000 bytes"));
-        assert!(id_or_file(&long).is_err());
-        assert!(id_or_file(&format!("./{long}")).is_ok());
+        let error = read(ID, &long).unwrap_err().to_string();
+        assert!(error.contains("no id has 100000 bytes") && error.len() < 1_000, "{error}");
+        assert!(read(ID_OR_FILE, &long).is_err());
+        assert!(read(ID_OR_FILE, &format!("./{long}")).is_ok());
     }
 
     #[test]

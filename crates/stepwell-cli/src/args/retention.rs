@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::{age, id, label, over_status_names};
+use super::parse::{ID, age, label, over_status_names};
 use crate::complete;
 
 /// Arguments of `delete`.
@@ -21,7 +21,7 @@ Examples:
   stepwell delete 01KYS8 01KYS7 --yes")]
 pub(crate) struct DeleteArgs {
     /// Ids of sessions; their beginnings are enough
-    #[arg(value_name = "ID", value_parser = id, required = true, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, required = true, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) ids: Vec<String>,
     /// Also a session that is not over: what it runs is stopped, and its outcome is lost
     #[arg(long)]

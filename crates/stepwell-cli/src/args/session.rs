@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use stepwell_core::spans::DEPTH_LIMIT_MAX;
 
-use super::parse::{client_key, id, id_or_file, label, status_names};
+use super::parse::{ID, ID_OR_FILE, client_key, label, status_names};
 use crate::complete;
 
 /// Who acts, for the history.
@@ -24,7 +24,7 @@ pub(crate) struct Actor {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArg {
     /// Id of the session; its beginning is enough
-    #[arg(value_name = "ID", value_parser = id, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) id: String,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct SessionArg {
 pub(crate) struct RecordedArg {
     /// Id of the session, its beginning is enough; or an exported file (`-` for stdin), which needs no
     /// server
-    #[arg(value_name = "ID|FILE", value_parser = id_or_file, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID|FILE", value_parser = ID_OR_FILE, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) id: String,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct TreeArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UsageArgs {
     /// Id of one session; its beginning is enough
-    #[arg(value_name = "ID", value_parser = id, add = ArgValueCompleter::new(complete::sessions))]
+    #[arg(value_name = "ID", value_parser = ID, add = ArgValueCompleter::new(complete::sessions))]
     pub(crate) id: Option<String>,
     /// Only of this agent
     #[arg(long, value_name = "NAME", conflicts_with = "id", add = ArgValueCompleter::new(complete::agents))]
