@@ -14,7 +14,7 @@ use crate::event::{
     ModelReplied, ModelRequested, SessionCreated, Timer, ToolDispatched, ToolFinished, ToolLost,
     ToolOutcome, ToolRefused, ToolScheduled,
 };
-use crate::ids::{CallId, Seq};
+use crate::ids::{CallId, Seq, TimestampMs};
 use crate::output::binding;
 use crate::pending::may_repeat;
 use crate::prompt::Prompt;
@@ -109,7 +109,7 @@ fn apply_body(state: &mut SessionState, event: &Event) -> Result<(), String> {
             answered(state, it, bytes, messages);
             Ok(())
         }
-        EventBody::ModelFailed(it) => model_failed(state, it),
+        EventBody::ModelFailed(it) => model_failed(state, it, event.time),
         EventBody::ToolScheduled(it) => scheduled(state, it),
         EventBody::ToolDispatched(it) => dispatched(state, it),
         EventBody::ToolFinished(it) => finished(state, event, it),
@@ -222,6 +222,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
     state.model_failure = None;
+    state.failing_since = None;
     state.calls.clear();
     for (i, call) in it.tool_calls.iter().enumerate() {
         let problem = match it.finish_reason {
@@ -285,10 +286,11 @@ pub(crate) const CUT_OFF: &str = "the output limit (max_tokens) cut this call of
 pub(crate) const FILTERED: &str = "the model server's content filter stopped this reply in the middle, so none of \
     its calls was run; say it in another way";
 
-fn model_failed(state: &mut SessionState, it: &ModelFailed) -> Result<(), String> {
+fn model_failed(state: &mut SessionState, it: &ModelFailed, at: TimestampMs) -> Result<(), String> {
     expect_thinking(state, it.step, it.attempt)?;
     state.phase = Phase::Backoff { attempt: it.attempt.saturating_add(1) };
     state.model_failure = Some(it.clone());
+    state.failing_since.get_or_insert(at);
     state.failure_handled = false;
     state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
     show_inbox(state)?;

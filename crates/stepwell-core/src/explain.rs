@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::event::{LimitKind, ModelErrorKind, Outcome, Question, Timer};
+use crate::pending::may_repeat;
 use crate::state::{Approval, Call, CallStatus, Phase, SessionState, Stop};
 
 /// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
@@ -90,18 +91,21 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
     let Some(failure) = &state.model_failure else {
         return format!("the model is about to be asked, step {}{}", state.step, nth(attempt));
     };
-    let cause = format!("{}: {}", failure.endpoint, failure.message);
-    match state.timers.get(&Timer::ModelRetry) {
+    let since = state.failing_since.map(|at| format!("it has failed since {}, ", at.to_utc()));
+    let since = since.unwrap_or_default();
+    let cause = format!("{since}{}: {}", failure.endpoint, failure.message);
+    // What is paused asks when somebody lets it, whatever the timer says.
+    match state.timers.get(&Timer::ModelRetry).filter(|_| state.paused.is_none()) {
         Some(due_at) if failure.error == ModelErrorKind::QuotaExhausted => {
             format!(
-                "waits for the model server's quota, asks again at {}: {cause}",
+                "waits for the model server's quota, asks again at {}; {cause}",
                 due_at.to_utc()
             )
         }
         Some(due_at) => {
-            format!("asks the model again (attempt {attempt}) at {}: {cause}", due_at.to_utc())
+            format!("asks the model again (attempt {attempt}) at {}; {cause}", due_at.to_utc())
         }
-        None => format!("asks the model again (attempt {attempt}): {cause}"),
+        None => format!("next it asks the model again (attempt {attempt}); {cause}"),
     }
 }
 
@@ -140,11 +144,15 @@ fn first_open(state: &SessionState) -> String {
         }
         CallStatus::AwaitingAnswer => format!("{what} waits for an answer: stepwell send"),
         CallStatus::Scheduled if !state.works_on(call) => format!("{what} has not started"),
-        CallStatus::Scheduled => format!("runs {what}, or waits for a worker that offers it"),
+        CallStatus::Scheduled if !may_repeat(state, call) => format!("{what} {WAITS}"),
+        CallStatus::Scheduled => format!("{what} {RUNS_OR_WAITS}"),
         CallStatus::Dispatched { .. } if state.is_brought() => {
             format!("{what} ran on a worker where it comes from, its outcome is not known here")
         }
         CallStatus::Dispatched { worker } => format!("{what} was given to worker {worker}"),
+        CallStatus::AwaitingRetry if state.paused.is_some() => {
+            format!("{what} was lost and starts again")
+        }
         CallStatus::AwaitingRetry => match state.timers.get(&Timer::ToolRetry(*call_id)) {
             Some(due_at) => format!("{what} was lost and starts again at {}", due_at.to_utc()),
             None => format!("{what} was lost and starts again"),
@@ -161,6 +169,12 @@ fn first_open(state: &SessionState) -> String {
         }
     }
 }
+
+/// Of a call that has no worker yet.
+pub const WAITS: &str = "waits for a place on a worker";
+
+/// Of a call that may run already: a tool that may run twice starts without a word to its session.
+pub const RUNS_OR_WAITS: &str = "runs, or waits for a place on a worker";
 
 /// The last urgency of calls that only a person can move.
 const ASKS_LAST: u8 = 1;

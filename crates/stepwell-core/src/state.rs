@@ -21,7 +21,7 @@ use crate::text::Text;
 use crate::tokens::Tokens;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 6;
+pub const STATE_VERSION: u32 = 7;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -112,6 +112,9 @@ pub struct SessionState {
     pub quota_waits: u32,
     /// The last attempt to ask the model failed so; gone with the next reply.
     pub model_failure: Option<ModelFailed>,
+    /// When the first of the attempts failed that had no reply since.
+    #[serde(default)]
+    pub failing_since: Option<TimestampMs>,
     /// What follows from that failure is decided.
     pub failure_handled: bool,
     /// Why the session ended, in words.

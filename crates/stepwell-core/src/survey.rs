@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::agent::{Agent, Effect};
 use crate::event::{
-    ApprovalDecided, ApprovalDecision, Edit, Event, EventBody, ModelReplied, ToolOutcome,
+    ApprovalDecided, ApprovalDecision, Edit, Event, EventBody, ModelReplied, Outcome, ToolOutcome,
 };
 use crate::ids::{CallId, Seq};
 use crate::json::JsonText;
@@ -27,6 +27,10 @@ pub struct Survey {
     calls: BTreeMap<CallId, Called>,
     /// The input after which the session ended.
     end_cause: Option<Seq>,
+    /// How it ended.
+    outcome: Option<Outcome>,
+    /// Folder of its workspace; empty for the one that is named by its id.
+    workspace: String,
     head: Seq,
 }
 
@@ -115,13 +119,18 @@ impl Survey {
                 self.settle(it.call_id, seq, Ending::of(it.outcome));
             }
             EventBody::ApprovalDecided(it) => self.decided(it, seq),
-            EventBody::SessionFinished(_) => self.end_cause = Some(event.cause),
+            EventBody::SessionFinished(it) => {
+                self.end_cause = Some(event.cause);
+                self.outcome = Some(it.outcome);
+            }
+            EventBody::SessionCreated(it) => self.workspace.clone_from(&it.workspace),
             EventBody::OverrideApplied(it) => {
                 self.end_cause = None;
+                self.outcome = None;
+                self.workspace.clone_from(&it.workspace);
                 it.edits.iter().for_each(|edit| self.edit(edit, seq));
             }
-            EventBody::SessionCreated(_)
-            | EventBody::ModelFailed(_)
+            EventBody::ModelFailed(_)
             | EventBody::ToolLost(_)
             | EventBody::ToolRefused(_)
             | EventBody::ApprovalRequested(_)
@@ -212,6 +221,23 @@ impl Survey {
     pub fn before_result(&self, call_id: CallId) -> Option<Seq> {
         let call = self.calls.get(&call_id)?;
         Some(call.settled.map_or(self.head, |(seq, _)| Seq(seq.0 - 1)))
+    }
+
+    /// Folder of the workspace that the session works in at its end; empty for the one that is named by
+    /// its id. A fork's is its own, also for what it does over again from before it began.
+    pub fn workspace(&self) -> &str {
+        &self.workspace
+    }
+
+    /// Where another model is asked something: the end, or before the answer that ended the session.
+    pub fn before_answer(&self) -> Seq {
+        let last = self.replies.values().next_back().map(|seq| Seq(seq.0 - 1));
+        match self.outcome {
+            Some(Outcome::Completed) => last.unwrap_or(self.head),
+            Some(Outcome::Failed | Outcome::Cancelled | Outcome::LimitReached) | None => {
+                self.before_end()
+            }
+        }
     }
 
     /// Where somebody can still say something: the end, or right before it was decided to end.

@@ -336,10 +336,17 @@ pub(crate) async fn read_refusal(mut response: Response) -> Refusal {
     }
 }
 
+/// What `LiteLLM` puts in front of the names of the headers that came from the server behind it. Its
+/// own `Retry-After` stands for itself.
+const PASSED_ON: &str = "llm_provider-";
+
 fn wait_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
-    let exact = text_of(headers, "retry-after-ms");
-    exact.and_then(|text| retry_after_ms_exact(&text)).or_else(|| {
-        text_of(headers, RETRY_AFTER.as_str()).and_then(|text| retry_after_ms(&text, now))
+    ["", PASSED_ON].into_iter().find_map(|before| {
+        let exact = text_of(headers, &format!("{before}retry-after-ms"));
+        exact.and_then(|text| retry_after_ms_exact(&text)).or_else(|| {
+            let text = text_of(headers, &format!("{before}{RETRY_AFTER}"));
+            text.and_then(|text| retry_after_ms(&text, now))
+        })
     })
 }
 

@@ -361,8 +361,13 @@ impl Engine {
     pub fn live(&self, session_id: SessionId) -> LiveInfo {
         let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
         match owned.get(&session_id) {
-            Some(mailbox) => LiveInfo { in_memory: true, blocked: mailbox.blocked() },
-            None => LiveInfo::default(),
+            Some(mailbox) => {
+                LiveInfo { in_memory: true, blocked: mailbox.blocked(), absent_tool: None }
+            }
+            None => LiveInfo {
+                absent_tool: self.inner.planner.absent_tool(session_id),
+                ..LiveInfo::default()
+            },
         }
     }
 

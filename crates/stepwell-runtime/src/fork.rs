@@ -110,7 +110,7 @@ impl Engine {
         let survey = survey(store, fork.parent).await?;
         let at = match fork.at {
             Some(at) => at,
-            None => moment(&survey, &fork.changes)?,
+            None => moment(&survey, fork)?,
         };
         let before = load_at(store, fork.parent, at).await?;
         let agent = fork.agent.as_ref().or(before.agent().map(|agent| &**agent));
@@ -119,7 +119,10 @@ impl Engine {
             return Err(Reject::CannotFork { reason: problem }.into());
         }
         let edits = edits_of(fork, agent, &before)?;
-        let theirs = workspace_of_parent(fork.parent, &before);
+        let theirs = match survey.workspace() {
+            "" => fork.parent.to_string(),
+            named => named.to_string(),
+        };
         let workspace =
             if fork.workspace.is_empty() { theirs.clone() } else { fork.workspace.clone() };
         let plan = ForkPlan {
@@ -254,9 +257,11 @@ fn said_twice(changes: &[Change]) -> Option<String> {
 }
 
 /// The latest moment at which all changes are still open.
-fn moment(survey: &Survey, changes: &[Change]) -> Result<Seq, EngineError> {
-    let mut at = survey.before_end();
-    for change in changes {
+fn moment(survey: &Survey, fork: &ForkSession) -> Result<Seq, EngineError> {
+    // Another agent with nothing left to say would end as its parent did.
+    let is_asked = fork.agent.is_some() && fork.changes.is_empty();
+    let mut at = if is_asked { survey.before_answer() } else { survey.before_end() };
+    for change in &fork.changes {
         let (fits, missing) = match change {
             Change::Result { call_id, .. } => {
                 (survey.before_result(*call_id), format!("there is no call {call_id}"))
@@ -400,10 +405,4 @@ fn reply_of(
         duration_ms: 0,
         tokens: None,
     }
-}
-
-/// A parent without a named folder has one that is named by its id.
-fn workspace_of_parent(parent: SessionId, state: &SessionState) -> String {
-    let named = state.origin.as_ref().map(|origin| origin.workspace.clone());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| parent.to_string())
 }

@@ -58,6 +58,8 @@ pub struct LiveInfo {
     pub in_memory: bool,
     /// What it waits for that is not in its log: no room on the disk, no worker that offers a tool.
     pub blocked: Option<String>,
+    /// It is out of memory until a worker offers this tool.
+    pub absent_tool: Option<String>,
 }
 
 /// A watcher's end: notices of new heads and live pieces of one session.

@@ -81,6 +81,11 @@ impl Planner {
         self.changed.notify_one();
     }
 
+    /// The tool that a session waits for out of memory.
+    pub(crate) fn absent_tool(&self, session_id: SessionId) -> Option<String> {
+        self.plans().stalled.tool_of(session_id).map(str::to_owned)
+    }
+
     /// Somebody has to look at a session a little later.
     pub(crate) fn look_later(&self, session_id: SessionId) {
         self.plans().later.insert((Instant::now() + LOOK_AGAIN, session_id));

@@ -80,6 +80,12 @@ impl Stalled {
         }
     }
 
+    /// A tool that the session waits for.
+    pub(crate) fn tool_of(&self, session_id: SessionId) -> Option<&str> {
+        let mut tools = self.by_tool.iter();
+        tools.find(|(_, it)| it.contains(&session_id)).map(|(tool, _)| tool.as_str())
+    }
+
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_tool.is_empty() && self.by_time.is_empty()
@@ -131,6 +137,8 @@ mod tests {
         stalled.insert(session(2), absent(&["b"], Some(50)));
         stalled.insert(session(3), absent(&["c"], Some(90)));
         assert_eq!(stalled.next_due(), Some(TimestampMs(50)));
+        assert_eq!(stalled.tool_of(session(2)), Some("b"));
+        assert_eq!(stalled.tool_of(session(4)), None);
         assert!(stalled.take(TimestampMs(49), |_| false).is_empty());
         let taken = stalled.take(TimestampMs(49), |tool| tool == "a");
         assert_eq!(taken, [session(1)].into());

@@ -47,7 +47,7 @@ async fn a_call_whose_frozen_worker_thaws_is_settled_by_its_result_alone() -> Re
     })
     .await?;
     kill(worker, Signal::SIGSTOP)?;
-    let silent = until_explain(&stage, &session_id, "is silent since").await?;
+    let silent = until_explain(&stage, &session_id, "is silent, seen last at").await?;
     ensure!(silent.contains("and its lease ends in"), "{silent}");
     ensure!(!silent.contains("runs on worker"), "{silent}");
     let question = until_within(WITHIN, "the question", async || {

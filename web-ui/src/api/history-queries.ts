@@ -22,9 +22,8 @@ import { useKept } from "./kept.ts";
 import { keys } from "./queries.ts";
 
 export const MESSAGES_PAGE = 40;
-export const SPANS_PAGE = 128;
-/** Rows around a span: as many as a tall window shows, for they are what is waited for. */
-const SPANS_AROUND = 64;
+/** As many rows as a tall window shows: more would be waited for, and read in one go. */
+export const SPANS_PAGE = 96;
 const EVENTS_PAGE = 50;
 const LINEAGE_MAX = 50;
 /** How long an answer is kept that nobody looks at: those for now are many while a session runs. */
@@ -240,7 +239,7 @@ export function useSpansAround(
 export function spansAround(sessionId: string, view: TreeView, seq: number | null) {
   return queryOptions({
     queryKey: ["around", sessionId, view, seq ?? "now"],
-    queryFn: ({ signal }) => spanWindow(sessionId, view, { aroundSeq: seq }, SPANS_AROUND, signal),
+    queryFn: ({ signal }) => spanWindow(sessionId, view, { aroundSeq: seq }, SPANS_PAGE, signal),
     gcTime: NOW_KEPT_MS,
     staleTime: Number.POSITIVE_INFINITY,
   });

@@ -41,6 +41,7 @@ pub(super) fn override_applied(
         // It was the parent that asked, perhaps another model with another prompt.
         forked.phase = Phase::Backoff { attempt: attempt.saturating_add(1) };
         forked.model_failure = None;
+        forked.failing_since = None;
     }
     *state = forked;
     Ok(())

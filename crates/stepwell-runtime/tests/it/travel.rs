@@ -121,3 +121,36 @@ async fn a_fork_with_another_result_runs_to_its_own_end_and_leaves_its_parent_al
     let info = world.info(child).await;
     assert_eq!(info.row.parent.unwrap().session_id, parent);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_works_where_its_source_works_also_from_before_the_source_began() {
+    let world = World::new(4);
+    world.model.play(steps(vec![call(&[(NOTE, "{\"n\":1}")]), say("done")]));
+    let node = world.start("n1");
+    let parent = node.create(&agent()).await.unwrap();
+    world.until_status(parent, Status::Completed).await;
+    let fork = ForkSession { workspace: "mended".to_string(), ..fork_of(parent, None, vec![]) };
+    let plan = node.engine.plan_fork(&fork).await.unwrap();
+    let (at, shares) = (plan.at, plan.shares_workspace);
+    let child = node.engine.fork(fork, plan).await.unwrap().session_id;
+    world.until_status(child, Status::Completed).await;
+    assert!(!shares);
+    for at in [Seq(2), at, Seq(at.0 + 1)] {
+        let again = node.engine.plan_fork(&fork_of(child, Some(at), vec![])).await.unwrap();
+        assert_eq!((again.workspace.as_str(), again.shares_workspace), ("mended", true), "{at}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_agent_alone_is_asked_for_the_answer() {
+    let world = World::new(4);
+    world.model.play(steps(vec![call(&[(NOTE, "{\"n\":1}")]), say("done")]));
+    let node = world.start("n1");
+    let parent = node.create(&agent()).await.unwrap();
+    world.until_status(parent, Status::Completed).await;
+    let fork = ForkSession { agent: Some(agent()), ..fork_of(parent, None, vec![]) };
+    let plan = node.engine.plan_fork(&fork).await.unwrap();
+    let child = node.engine.fork(fork, plan).await.unwrap().session_id;
+    world.until_status(child, Status::Completed).await;
+    assert_eq!(world.model.asks_of(child).len(), 1, "the other one gives the answer");
+}

@@ -20,6 +20,7 @@ pub(crate) use sessions::Sessions;
 
 use std::sync::Arc;
 
+use stepwell_core::explain::{RUNS_OR_WAITS, WAITS};
 use stepwell_core::state::CallStatus;
 use stepwell_core::summary::SessionRow;
 use stepwell_core::{Agent, SessionId, SessionState};
@@ -90,8 +91,9 @@ impl Api {
     }
 
     fn row_with_news(&self, row: SessionRow, news: Option<String>) -> v1::Session {
-        let blocked = self.engine.live(row.session_id).blocked;
-        let explain = explained(&row, [blocked, news]);
+        let live = self.engine.live(row.session_id);
+        let absent = live.absent_tool.as_deref().map(no_worker);
+        let explain = explained(&row, [live.blocked, absent, news]);
         convert::session(row, explain)
     }
 
@@ -117,6 +119,10 @@ pub(crate) fn explained(
     let mut explain = row.explain.clone();
     if !row.status.is_final() {
         for it in known_live.into_iter().flatten() {
+            if it.starts_with(NO_WORKER) {
+                // Then it does not run either.
+                explain = explain.replacen(RUNS_OR_WAITS, WAITS, 1);
+            }
             if !explain.contains(&it) {
                 explain = format!("{explain}; {it}");
             }
@@ -132,7 +138,13 @@ pub(crate) fn without_worker(
 ) -> Option<String> {
     let waiting = state.calls.values().filter(|call| call.status == CallStatus::Scheduled);
     let tool = waiting.map(|call| call.tool.as_str()).find(|tool| !is_offered(tool))?;
-    Some(format!("no connected worker offers `{tool}`: start one with stepwell worker"))
+    Some(no_worker(tool))
+}
+
+const NO_WORKER: &str = "no connected worker offers";
+
+fn no_worker(tool: &str) -> String {
+    format!("{NO_WORKER} `{tool}`: connect one that does (stepwell worker has the built-in tools)")
 }
 
 /// The definition that a session holds.

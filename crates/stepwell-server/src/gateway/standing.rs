@@ -98,7 +98,7 @@ impl Fleet {
         sessions
     }
 
-    /// Since when a worker is away or silent, and when its calls count as lost.
+    /// When a worker that is away or silent was seen last, and when its calls count as lost.
     fn absence(&self, worker: &Worker, heartbeat: Duration, now: Instant) -> Option<String> {
         let silent = now.saturating_duration_since(worker.seen.now);
         let (how, ends_at) = match &worker.link {
@@ -108,7 +108,7 @@ impl Fleet {
         };
         let (label, since) = (worker.label(), worker.seen.wall.to_utc());
         let ends = in_seconds(ends_at, now);
-        Some(format!("worker {label} {how} since {since}, and its lease ends in {ends}"))
+        Some(format!("worker {label} {how}, seen last at {since}, and its lease ends in {ends}"))
     }
 }
 

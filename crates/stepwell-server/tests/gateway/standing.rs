@@ -49,9 +49,11 @@ async fn a_worker_that_is_gone_is_named_with_the_end_of_its_lease() {
     drop(worker);
     world.until(|it| it.workers().is_empty()).await;
     let news = news(&world.gateway);
-    for part in
-        ["worker w@1 is gone since ", "its lease ends in 1", " s: then call 1.1 counts as lost"]
-    {
+    for part in [
+        "worker w@1 is gone, seen last at ",
+        "its lease ends in 1",
+        " s: then call 1.1 counts as lost",
+    ] {
         assert!(news.contains(part), "{part:?} is not in {news:?}");
     }
     let of_one = world.gateway.news(Some(session_id()));
@@ -64,7 +66,7 @@ async fn a_worker_that_is_gone_is_named_with_the_end_of_its_lease() {
 async fn a_silent_worker_is_named_before_its_lease_ends() {
     let world = World::new(patient());
     let (worker, _running, _) = busy(&world).await;
-    world.until(|it| news(it).contains("worker w@1 is silent since ")).await;
+    world.until(|it| news(it).contains("worker w@1 is silent, seen last at ")).await;
     assert!(news(&world.gateway).contains("its lease ends in 1"), "{}", news(&world.gateway));
     let beat = worker.beating(Duration::from_millis(10), world.until(|it| news(it).is_empty()));
     beat.await;

@@ -72,7 +72,7 @@ export function AboutSession({ state, isPast }: Props) {
 function modelWords(it: ModelAccount): string {
   const tokens = `${count(it.promptTokens)} + ${count(it.completionTokens)} tokens`;
   const price = it.costMicros === null ? "no price" : `cost ${money(it.costMicros)}`;
-  return `${it.replies} replies, ${tokens}, ${price}`;
+  return `${it.replies} ${it.replies === 1 ? "reply" : "replies"}, ${tokens}, ${price}`;
 }
 
 function FactPair({ name, value }: { readonly name: string; readonly value: React.ReactNode }) {
