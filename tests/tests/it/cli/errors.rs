@@ -23,6 +23,10 @@ fn expect(ran: &Ran, code: i32, words: &[&str]) -> Result<()> {
 #[tokio::test]
 async fn another_server_is_called_no_stepwell_server() -> Result<()> {
     let home = tempfile::tempdir()?;
+    // What could become an exported file is sent; what cannot is refused before that.
+    let begun = home.path().join("begun.stepwell");
+    std::fs::write(&begun, r#"{"line":"header","#)?;
+    let begun = begun.to_string_lossy();
     let mut strangers = tokio::task::JoinSet::new();
     for greeting in ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "SSH-2.0-x\r\n"] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -36,9 +40,11 @@ async fn another_server_is_called_no_stepwell_server() -> Result<()> {
             }
         });
         let cli = Cli::new(&server, home.path());
-        for words in [["show", "01AB"].as_slice(), &["ls"], &["import", "/dev/null"]] {
+        for words in [["show", "01AB"].as_slice(), &["ls"], &["import", &begun]] {
             expect(&cli.run(words).await?, 1, &[&server, "it is no Stepwell server"])?;
         }
+        let endless = cli.run(&["import", "/dev/zero"]).await?;
+        expect(&endless, 1, &["/dev/zero", "nothing was imported", "no exported session"])?;
     }
     Ok(())
 }
