@@ -15,9 +15,7 @@ use stepwell_ports::StoredEvent;
 pub use fields::FIELDS;
 use fields::{Field, for_each_field};
 pub use rules::{BUILT_IN, Rules, RulesError};
-
-/// What a marker begins with; nothing else in a file that was redacted should.
-pub const MARKER_FRONT: &str = "[redacted ";
+pub use stepwell_core::marker::{holds_marker, marker};
 
 /// An event without what had to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,25 +92,6 @@ fn forget_tokens(body: &mut EventBody) -> Vec<String> {
         }
     }
     pointers
-}
-
-/// What stands where a text was: its rule, length and hash.
-pub fn marker(rule: &str, removed: &[u8]) -> String {
-    let (bytes, digest) = (removed.len(), blake3::hash(removed).to_hex());
-    format!("{MARKER_FRONT}{rule} bytes:{bytes} blake3:{digest}]")
-}
-
-/// Whether a marker stands in a text: it is not the original one, wherever it lies by now.
-pub fn holds_marker(text: &str) -> bool {
-    text.match_indices(MARKER_FRONT).any(|(at, _)| {
-        let marker = text[at..].split(']').next().unwrap_or_default();
-        let words = marker.split_once(" bytes:").and_then(|(_, it)| it.split_once(" blake3:"));
-        words.is_some_and(|(bytes, digest)| bytes.parse::<u64>().is_ok() && is_digest(digest))
-    })
-}
-
-fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 /// The new text, when something had to go. An empty text has nothing to hide.
