@@ -41,7 +41,9 @@ fn diverges(events: &[Event]) -> Divergence {
 
 fn changed(events: &[Event], change: impl Fn(&mut EventBody)) -> Vec<Event> {
     let mut events = events.to_vec();
-    events.iter_mut().for_each(|event| change(&mut event.body));
+    for event in &mut events {
+        change(&mut event.body);
+    }
     events
 }
 
@@ -69,8 +71,12 @@ fn without(secret: &'static str) -> impl Fn(&mut EventBody) {
     move |body| match body {
         EventBody::SessionCreated(it) => {
             for rule in &mut Arc::make_mut(&mut it.agent).approval_rules {
-                rule.commands.iter_mut().for_each(|it| *it = hide(it));
-                rule.arguments.iter_mut().for_each(|it| it.pattern = hide(&it.pattern));
+                for command in &mut rule.commands {
+                    *command = hide(command);
+                }
+                for condition in &mut rule.arguments {
+                    condition.pattern = hide(&condition.pattern);
+                }
             }
         }
         EventBody::ModelReplied(it) => {
@@ -135,19 +141,19 @@ fn arguments_that_a_person_changed_are_no_refusal() {
     let mut world = World::acting(&[("shell", r#"{"command":"make all"}"#)]);
     let arguments = Some(JsonText::parse(r#"{"command":"make box"}"#).unwrap());
     let approval_id = world.approval();
-    let word = verdict(approval_id, ApprovalDecision::Approve);
-    world.when(Input::Decide(Verdict { arguments, ..word }));
+    let approve = verdict(approval_id, ApprovalDecision::Approve);
+    world.when(Input::Decide(Verdict { arguments, ..approve }));
     world.reserve(id(1, 1));
     world.done(id(1, 1), "made");
     world.answer("done");
     let mut events = changed(&world.events, without_arguments);
     assert!(unchecked(&events) > 0);
     let hidden = format!(r#"{{"command":"rm {}"}}"#, marker("rm", b"box"));
-    let word = events.iter_mut().find_map(|it| match &mut it.body {
+    let said = events.iter_mut().find_map(|it| match &mut it.body {
         EventBody::ApprovalDecided(it) => Some(it),
         _ => None,
     });
-    word.unwrap().arguments = Some(JsonText::parse(&hidden).unwrap());
+    said.unwrap().arguments = Some(JsonText::parse(&hidden).unwrap());
     assert!(unchecked(&events) > 0);
 }
 
@@ -281,7 +287,9 @@ fn hidden_rules_are_not_checked_and_the_others_are() {
         if let EventBody::SessionCreated(it) = body {
             let rules = &mut Arc::make_mut(&mut it.agent).approval_rules;
             for ApprovalRule { commands, .. } in rules {
-                commands.iter_mut().for_each(|it| *it = marker("field", it.as_bytes()));
+                for command in commands {
+                    *command = marker("field", command.as_bytes());
+                }
             }
         }
     };
@@ -348,7 +356,9 @@ fn a_repetition_is_as_it_was_recorded() {
     // Without a marker it is a divergence.
     let plain = |body: &mut EventBody| {
         if let EventBody::ModelReplied(it) = body {
-            it.tool_calls.iter_mut().for_each(|call| call.arguments = Text::from("{}"));
+            for call in &mut it.tool_calls {
+                call.arguments = Text::from("{}");
+            }
         }
     };
     diverges(&changed(&world.events, plain));

@@ -212,7 +212,8 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
             let unchecked = match verdict.unchecked {
                 0 => String::new(),
                 some => {
-                    let decisions = counted(usize::try_from(some).unwrap_or(usize::MAX), "decision");
+                    let decisions =
+                        counted(usize::try_from(some).unwrap_or(usize::MAX), "decision");
                     format!("; {decisions} not checked: texts were redacted")
                 }
             };
