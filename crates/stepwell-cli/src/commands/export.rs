@@ -64,7 +64,7 @@ impl Left {
     fn in_words(&self) -> String {
         let places = view::when::counted(self.count, "place");
         let named = self.places.iter().map(|Place { seq, pointer }| {
-            format!("  event {seq} {}\n", view::visible::visible(pointer))
+            format!("  event {seq} {}\n", view::visible::brief(pointer))
         });
         let more = match self.count.saturating_sub(self.places.len()) {
             0 => String::new(),
@@ -175,8 +175,7 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
     header.redacted = plan.rules.is_some();
     let mut writer = Writer::new(Target::open(path, is_plain, plan.args.force)?, form, &header)?;
     let mut original = Chain::new(plan.session_id);
-    let mut redactor = plan.rules.map(Redactor::new);
-    let mut left = plan.rules.map(|_| Left::default());
+    let mut redaction = plan.rules.map(|rules| (Redactor::new(rules), Left::default()));
     let mut redacted_events = 0;
     let mut spinner = Spinner::new(context.out);
     let mut history = History::new(plan.client, &plan.session_id.to_string(), plan.head);
@@ -185,16 +184,14 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
             original.add(&event);
             let seq = event.seq;
             let (event, blobs) = with_payloads(plan, event).await?;
-            let Some(redactor) = &mut redactor else {
+            let Some((redactor, left)) = &mut redaction else {
                 writer.event(&event, &blobs, &[])?;
                 continue;
             };
             let done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
             writer.event(&done.event, &done.blobs, &done.pointers)?;
             redacted_events += u64::from(!done.pointers.is_empty());
-            if let Some(left) = &mut left {
-                left.add(seq, done.left);
-            }
+            left.add(seq, done.left);
         }
         spinner.say(&format!("{} of {} events", history.last(), plan.head));
     }
@@ -209,7 +206,7 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
         head_hash: end.head,
         original_head_hash,
         redacted_events,
-        left,
+        left: redaction.map(|(_, left)| left),
     })
 }
 
