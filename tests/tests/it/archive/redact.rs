@@ -80,8 +80,8 @@ arguments = { what = "sky" }
 content = "Done."
 "#;
 
-const RULES: &str = "[[approval]]\ntool = \"shell\"\ncommands = [\"sudo\"]\nverdict = \"deny\"\n\
-                     [[approval]]\ntool = \"shell\"\narguments = { command = \"XSECRETZZ*\" }\n\
+const RULES: &str = "[[approval.rules]]\ntool = \"shell\"\ncommands = [\"sudo\"]\nverdict = \"deny\"\n\
+                     [[approval.rules]]\ntool = \"shell\"\narguments = { command = \"XSECRETZZ*\" }\n\
                      verdict = \"allow\"\n";
 
 /// What rules of the agent, schemas and clocks look at may be taken out, and the replay stays honest.
