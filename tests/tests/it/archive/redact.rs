@@ -87,7 +87,7 @@ const RULES: &str = "[[approval.rules]]\ntool = \"shell\"\ncommands = [\"sudo\"]
 /// What rules of the agent, schemas and clocks look at may be taken out, and the replay stays honest.
 #[tokio::test]
 async fn a_redacted_session_replays_whatever_was_taken_out() -> Result<()> {
-    let stage = Stage::counting(RUNNER).await?;
+    let stage = Stage::embedded(RUNNER).await?;
     let agent = agent_with(&["sleep", "shell"], RULES);
     let session_id = stage.api.create("Run.", &agent).await?;
     stage.api.until_status(&session_id, SessionStatus::Completed).await?;
@@ -123,7 +123,7 @@ async fn a_redacted_session_replays_whatever_was_taken_out() -> Result<()> {
 
 #[tokio::test]
 async fn what_a_rule_finds_goes_or_is_told() -> Result<()> {
-    let stage = Stage::counting(RUNNER).await?;
+    let stage = Stage::embedded(RUNNER).await?;
     let agent = agent_with(&["sleep", "shell"], RULES).replace("tester", "NAMESECRETZZ");
     let session_id = stage.api.create("Run.", &agent).await?;
     stage.api.until_status(&session_id, SessionStatus::Completed).await?;
