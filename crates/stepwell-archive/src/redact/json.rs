@@ -14,13 +14,12 @@ pub(super) fn redact(rules: &Rules, whole_rule: Option<&str>, json: &mut JsonTex
         let removed = marker(rule, json.as_str().as_bytes());
         JsonText::from_value(&serde_json::json!({ ALL_REDACTED: removed }))
     };
-    let new = match whole_rule {
-        Some(rule) => Some(whole(rule)),
-        None => {
-            let clean = redact_leaves(rules, &mut value).then(|| JsonText::from_value(&value));
-            let left = rules.left_in(clean.as_ref().unwrap_or(json).as_str());
-            left.map(whole).or(clean)
-        }
+    let new = if let Some(rule) = whole_rule {
+        Some(whole(rule))
+    } else {
+        let clean = redact_leaves(rules, &mut value).then(|| JsonText::from_value(&value));
+        let left = rules.left_in(clean.as_ref().unwrap_or(json).as_str());
+        left.map(whole).or(clean)
     };
     let changed = new.is_some();
     if let Some(new) = new {

@@ -57,7 +57,7 @@ async fn an_anchor_tells_intact_grown_rewritten_shortened_and_missing() -> Resul
 async fn an_event_that_cannot_be_read_is_not_exported() -> Result<()> {
     let (mut stage, session_id) = completed().await?;
     for (i, change) in
-        ["body = '{'", "type = 'tool_rewritten'", "body = '{}', type = 'model_replied'"]
+        ["body = '{'", "kind = 'tool_rewritten'", "body = '{}', kind = 'model_replied'"]
             .into_iter()
             .enumerate()
     {
