@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use stepwell_core::Seq;
 use stepwell_core::codec::{self, CodecError, Payload};
+use stepwell_core::{Actor, Seq};
 use stepwell_ports::StoredEvent;
 
 use crate::chain::Chain;
@@ -40,12 +40,12 @@ pub enum WriteError {
         found: Seq,
     },
     /// An event that cannot be read.
-    #[error("event {seq} cannot be exported: {source}")]
+    #[error("event {seq} cannot be exported: {reason}")]
     Unreadable {
         /// Which.
         seq: Seq,
         /// Why.
-        source: CodecError,
+        reason: String,
     },
     /// A payload is missing or is not what its address says.
     #[error("event {seq}: payload {address} {reason}")]
@@ -76,10 +76,6 @@ pub enum WriteError {
 /// # Errors
 /// [`CodecError`] for an event that this release cannot read.
 pub fn payloads_of(event: &StoredEvent) -> Result<Vec<Payload>, CodecError> {
-    // Almost no event has one, and none without this word.
-    if !event.body.contains("\"blob\"") {
-        return Ok(Vec::new());
-    }
     let mut body = codec::decode(&event.kind, event.schema, &event.body)?;
     Ok(codec::payloads(&mut body))
 }
@@ -127,8 +123,9 @@ impl<W: Write> Writer<W> {
             return Err(WriteError::Gap { last, found: seq });
         }
         check_size(seq, "its body", event.body.len() as u64, EVENT_BYTES_MAX)?;
-        let payloads =
-            payloads_of(event).map_err(|source| WriteError::Unreadable { seq, source })?;
+        let unreadable = |reason: String| WriteError::Unreadable { seq, reason };
+        event.actor.parse::<Actor>().map_err(|error| unreadable(error.to_string()))?;
+        let payloads = payloads_of(event).map_err(|error| unreadable(error.to_string()))?;
         for payload in &payloads {
             match blobs.iter().find(|(address, _)| *address == payload.blob.blob) {
                 Some((_, bytes)) => self.blob(seq, payload, bytes)?,
@@ -157,7 +154,14 @@ impl<W: Write> Writer<W> {
         if blake3::hash(bytes).to_hex().as_str() != address {
             return Err(bad_blob(seq, payload, "has other bytes than its address says"));
         }
-        let text = str::from_utf8(bytes).ok().filter(|text| is_mostly_plain(text));
+        if bytes.len() as u64 != payload.blob.bytes {
+            return Err(bad_blob(seq, payload, "has another size than the event says"));
+        }
+        let text = str::from_utf8(bytes).ok();
+        if payload.is_text && text.is_none() {
+            return Err(bad_blob(seq, payload, "is no text"));
+        }
+        let text = text.filter(|text| is_mostly_plain(text));
         let hex = if text.is_none() { Some(to_hex(bytes).into()) } else { None };
         self.line(&BlobLine {
             line: "blob".into(),

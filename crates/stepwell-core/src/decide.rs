@@ -164,6 +164,17 @@ pub fn decide(state: &SessionState, input: Input, now: TimestampMs) -> Result<De
     Ok(Decision { events: draft.events, commands, state: draft.state })
 }
 
+/// What follows in the append that the input `cause` began at `now`, from a state in the middle of it.
+pub(crate) fn go_on(
+    state: SessionState,
+    cause: Seq,
+    now: TimestampMs,
+) -> Result<(Vec<Event>, SessionState), Reject> {
+    let mut draft = Draft { state, events: Vec::new(), cause, now };
+    draft.follow()?;
+    Ok((draft.events, draft.state))
+}
+
 struct Draft {
     state: SessionState,
     events: Vec<Event>,

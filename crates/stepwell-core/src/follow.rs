@@ -5,23 +5,28 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use crate::agent::{Agent, RetryPolicy};
 use crate::event::{
     EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed, ModelRequested, Outcome,
     SessionFinished, Timer, TimerStarted,
 };
-use crate::ids::TimestampMs;
+use crate::ids::{CallId, TimestampMs};
 use crate::output::{WhenIgnored, binding};
 use crate::pending::may_repeat;
 use crate::state::{Call, CallStatus, Phase, SessionState};
 
 mod calls;
 
+pub(crate) use calls::SECONDS;
 use calls::{OpenCall, follow_call};
 
 /// How long tools may take to stop after a cancel before the session ends without them.
 pub const CANCEL_GRACE_MS: u64 = 10_000;
+
+/// Stands before the last problem in the reason of a session whose replies could not be used.
+pub(crate) const LAST_PROBLEM: &str = "; the last: ";
 
 /// First and longest wait for a quota whose server does not say when it is filled again. A person may
 /// fill it any time, so it is looked at now and then; the session waits as a row and costs nothing.
@@ -63,6 +68,15 @@ pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<Ev
             .calls
             .iter()
             .find_map(|(id, call)| follow_call(OpenCall { state, agent, call_id: *id, call, now })),
+    }
+}
+
+/// What may follow for a proposed call where markers stand in what is looked at.
+pub(crate) fn outcomes(state: &SessionState, call_id: CallId, now: TimestampMs) -> Vec<EventBody> {
+    let proposed = state.calls.get(&call_id).filter(|it| it.status == CallStatus::Proposed);
+    match (state.agent(), proposed) {
+        (Some(agent), Some(call)) => calls::outcomes(OpenCall { state, agent, call_id, call, now }),
+        (None, _) | (_, None) => Vec::new(),
     }
 }
 
@@ -120,7 +134,7 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
     let replies_max = agent.limits.unusable_replies_max;
     if replies_max > 0 && state.unusable_replies >= replies_max {
         let reason = format!(
-            "replies in a row that could not be used: {}; the last: {}",
+            "replies in a row that could not be used: {}{LAST_PROBLEM}{}",
             state.unusable_replies, state.unusable_reason
         );
         return limit_reached(LimitKind::UnusableReplies, reason);

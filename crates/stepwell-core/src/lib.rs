@@ -23,6 +23,7 @@ pub mod explain;
 mod follow;
 pub mod ids;
 pub mod json;
+pub mod marker;
 pub mod output;
 pub mod pending;
 pub mod policy;

@@ -2,11 +2,13 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, ApprovalRule, Effect, ToolSpec, Verdict};
+use crate::agent::{Agent, ApprovalRule, ArgumentPattern, Effect, ToolSpec, Verdict};
 use crate::json::canonical;
+use crate::marker::{ALL_REDACTED, holds_marker};
 use crate::shell;
 
 /// Name of the argument that holds a shell command.
@@ -26,9 +28,34 @@ pub struct Ruling {
 pub fn rule_on(agent: &Agent, tool: &ToolSpec, arguments: &Value) -> Ruling {
     for (i, rule) in agent.approval_rules.iter().enumerate() {
         if fits(rule, tool, arguments) {
-            return Ruling { verdict: rule.verdict, rule: describe(i + 1, rule) };
+            return by_rule(i, rule);
         }
     }
+    by_effect(tool)
+}
+
+/// Every ruling that the rules may come to where a marker stands in the arguments or in a rule, for a
+/// text that nobody knows any more. One without markers.
+pub(crate) fn rulings(agent: &Agent, tool: &ToolSpec, arguments: &Value) -> Vec<Ruling> {
+    let mut found = Vec::new();
+    for (i, rule) in agent.approval_rules.iter().enumerate() {
+        let is_hidden = may_fit(rule, tool, arguments);
+        if is_hidden || fits(rule, tool, arguments) {
+            found.push(by_rule(i, rule));
+            if !is_hidden {
+                return found;
+            }
+        }
+    }
+    found.push(by_effect(tool));
+    found
+}
+
+fn by_rule(index: usize, rule: &ApprovalRule) -> Ruling {
+    Ruling { verdict: rule.verdict, rule: describe(index + 1, rule) }
+}
+
+fn by_effect(tool: &ToolSpec) -> Ruling {
     match tool.effect {
         Effect::Write => Ruling {
             verdict: Verdict::Ask,
@@ -42,15 +69,44 @@ pub fn rule_on(agent: &Agent, tool: &ToolSpec, arguments: &Value) -> Ruling {
 
 fn fits(rule: &ApprovalRule, tool: &ToolSpec, arguments: &Value) -> bool {
     matches_pattern(&rule.tool, &tool.name)
-        && rule.arguments.iter().all(|condition| {
-            arguments.get(&condition.name).is_some_and(|value| {
-                let text = as_text(value);
-                // `docs/*` must not allow `docs/../secrets`.
-                let climbs = rule.verdict == Verdict::Allow && climbs(&text);
-                matches_pattern(&condition.pattern, &text) && !(climbs && text != condition.pattern)
-            })
-        })
+        && rule.arguments.iter().all(|condition| fits_condition(rule, condition, arguments))
         && (rule.commands.is_empty() || fits_command(rule, arguments))
+}
+
+fn fits_condition(rule: &ApprovalRule, condition: &ArgumentPattern, arguments: &Value) -> bool {
+    arguments.get(&condition.name).is_some_and(|value| {
+        let text = as_text(value);
+        // `docs/*` must not allow `docs/../secrets`.
+        let climbs = rule.verdict == Verdict::Allow && climbs(&text);
+        matches_pattern(&condition.pattern, &text) && !(climbs && text != condition.pattern)
+    })
+}
+
+/// Whether a rule fits or not by what a marker hides: every condition that none hides fits.
+fn may_fit(rule: &ApprovalRule, tool: &ToolSpec, arguments: &Value) -> bool {
+    let hides = |condition: &&ArgumentPattern| {
+        holds_marker(&condition.pattern) || hides_argument(arguments, &condition.name)
+    };
+    let (hidden, known): (Vec<_>, Vec<_>) = rule.arguments.iter().partition(hides);
+    let hides_command = !rule.commands.is_empty()
+        && (rule.commands.iter().any(|it| holds_marker(it))
+            || hides_argument(arguments, COMMAND_ARGUMENT));
+    matches_pattern(&rule.tool, &tool.name)
+        && (!hidden.is_empty() || hides_command)
+        && known.iter().all(|condition| fits_condition(rule, condition, arguments))
+        && (rule.commands.is_empty() || hides_command || fits_command(rule, arguments))
+}
+
+/// Whether a marker stands for an argument, for a part of it, or for all arguments together.
+pub(crate) fn hides_argument(arguments: &Value, name: &str) -> bool {
+    let is_marked = |it: &Value| holds_marker(&as_text(it));
+    match (arguments.get(name), arguments) {
+        (Some(value), _) => is_marked(value),
+        (None, Value::Object(members)) => {
+            members.len() == 1 && members.get(ALL_REDACTED).is_some_and(is_marked)
+        }
+        (None, other) => is_marked(other),
+    }
 }
 
 /// Whether a text, read as a path, leads out of the folders that it names.

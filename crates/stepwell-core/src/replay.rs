@@ -12,10 +12,14 @@ use alloc::vec::Vec;
 
 use crate::apply::apply;
 use crate::codec::encode;
-use crate::decide::{Input, Reject, Verdict, decide};
-use crate::event::{Actor, Event, EventBody};
-use crate::ids::Seq;
+use crate::decide::{Input, Reject, Verdict, decide, go_on};
+use crate::event::{Actor, Event, EventBody, Family, LimitKind};
+use crate::ids::{Seq, TimestampMs};
 use crate::state::SessionState;
+
+mod hidden;
+
+use hidden::{Hidden, may_be_allowed};
 
 /// Where code and record part, and both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,29 +85,30 @@ fn in_words(event: &Event) -> String {
 }
 
 /// A replay on its way. Feed it the events of one session in order.
+///
+/// Where texts were taken out of the record, what hangs on them cannot be decided again. Then the
+/// recorded decision is taken, if it is one that today's rules may come to, and the replay goes on with
+/// the state that it leads to.
 #[derive(Debug, Clone, Default)]
 pub struct Replay {
     state: SessionState,
     /// What today's code concluded from the last input and was not yet met in the record.
     expected: VecDeque<Event>,
     after: Option<SessionState>,
-    /// What of the present append was met in the record.
+    /// What of the present append was met in the record and is not in the state yet.
     met: Vec<Event>,
-    /// Payloads were taken out of the record, so digests of prompts cannot be compared any more.
-    is_redacted: bool,
-    /// Requests to the model and actions to approve whose digest could not be compared.
+    /// The input that the present append follows from, and when it came.
+    cause: Seq,
+    now: TimestampMs,
+    hidden: Hidden,
+    /// Decisions that could not be compared whole.
     unchecked: u64,
     inputs: u64,
 }
 
 impl Replay {
-    /// From here on the record holds texts that are not the original ones.
-    pub fn note_redaction(&mut self) {
-        self.is_redacted = true;
-    }
-
-    /// Requests to the model and actions to approve whose bytes could not be compared, because texts
-    /// were taken out.
+    /// Decisions that could not be compared, or not whole, because they hang on texts that were taken
+    /// out: digests of requests and of actions, what a rule says about a call, a time, a reason.
     pub fn unchecked(&self) -> u64 {
         self.unchecked
     }
@@ -124,27 +129,47 @@ impl Replay {
     /// [`Divergence`] when today's code does not come to it. The replay is over then.
     pub fn push(&mut self, recorded: Event) -> Result<(), Box<Divergence>> {
         if let EventBody::OverrideApplied(_) = recorded.body {
-            self.cut(&recorded)?;
+            // A fork may begin in the middle of one of its parent's appends: what the parent decided
+            // after that is not its own.
+            self.catch_up(&recorded)?;
+            self.expected.clear();
         }
         if self.expected.is_empty() {
-            self.feed(&recorded)?;
+            self.hidden.forget_actions(&self.state);
         }
-        match self.expected.pop_front() {
-            Some(event) if self.is_same(&event, &recorded) => {
-                self.met.push(recorded);
-                if self.expected.is_empty()
-                    && let Some(after) = self.after.take()
-                {
-                    self.state = after;
-                    self.met.clear();
+        self.hidden.note(&recorded.body);
+        self.meet(recorded)
+    }
+
+    fn meet(&mut self, recorded: Event) -> Result<(), Box<Divergence>> {
+        if self.expected.is_empty()
+            && let Some(input) = input_of(&recorded)
+        {
+            self.inputs += 1;
+            match decide(&self.state, input, recorded.time) {
+                Ok(decision) => {
+                    self.expected = decision.events.into();
+                    self.after = Some(decision.state);
                 }
-                Ok(())
-            }
-            today => {
-                let today = today.map_or(Today::Nothing, |event| Today::Event(Box::new(event)));
-                Err(Box::new(Divergence { seq: recorded.seq, recorded: Some(recorded), today }))
+                Err(Reject::Forbidden { .. }) if may_be_allowed(&self.state, &recorded.body) => {
+                    return self.take(&recorded);
+                }
+                Err(reject) => return Err(differs(recorded, Today::Refuses(reject))),
             }
         }
+        let today = self.expected.pop_front();
+        if today.as_ref() != Some(&recorded) {
+            return self.differ(today, recorded);
+        }
+        self.note_cause(&recorded);
+        self.met.push(recorded);
+        if self.expected.is_empty()
+            && let Some(after) = self.after.take()
+        {
+            self.state = after;
+            self.met.clear();
+        }
+        Ok(())
     }
 
     /// The record ends here.
@@ -152,64 +177,90 @@ impl Replay {
     /// # Errors
     /// [`Divergence`] when today's code comes to more.
     pub fn end(mut self) -> Result<SessionState, Box<Divergence>> {
-        match self.expected.pop_front() {
-            None => Ok(self.state),
-            Some(event) => Err(Box::new(Divergence {
-                seq: event.seq,
-                recorded: None,
-                today: Today::Event(Box::new(event)),
-            })),
+        let Some(event) = self.expected.pop_front() else { return Ok(self.state) };
+        self.catch_up(&event)?;
+        if self.forgives_repetition(&event)? {
+            return self.end();
+        }
+        let (seq, today) = (event.seq, Today::Event(Box::new(event)));
+        Err(Box::new(Divergence { seq, recorded: None, today }))
+    }
+
+    /// Today's code does not come to the recorded event. That is a divergence, unless it comes from
+    /// what was taken out of the record.
+    fn differ(&mut self, today: Option<Event>, recorded: Event) -> Result<(), Box<Divergence>> {
+        self.catch_up(&recorded)?;
+        let Event { seq, time, cause, ref actor, ref body } = recorded;
+        let is_next = (seq, time, cause) == (self.state.head.next(), self.now, self.cause);
+        let is_decision = body.kind().family() == Family::Decision && *actor == Actor::Engine;
+        let ours = today.as_ref().map(|it| &it.body);
+        if is_next && is_decision && self.hidden.allows(&self.state, ours, &recorded) {
+            return self.take(&recorded);
+        }
+        if let Some(event) = &today
+            && self.forgives_repetition(event)?
+        {
+            return self.meet(recorded);
+        }
+        let today = today.map_or(Today::Nothing, |event| Today::Event(Box::new(event)));
+        Err(differs(recorded, today))
+    }
+
+    /// Takes the recorded event for what follows, and decides again what follows from it.
+    fn take(&mut self, recorded: &Event) -> Result<(), Box<Divergence>> {
+        self.unchecked += 1;
+        self.note_cause(recorded);
+        self.absorb(recorded, recorded)?;
+        self.go_on(recorded)
+    }
+
+    /// Of actions with markers nobody knows whether they are the same. Where the record goes on, they
+    /// were not.
+    fn forgives_repetition(&mut self, today: &Event) -> Result<bool, Box<Divergence>> {
+        let EventBody::SessionFinished(it) = &today.body else { return Ok(false) };
+        let is_hidden = it.limit == Some(LimitKind::RepeatedAction)
+            && self.state.repeated.is_some()
+            && self.hidden.hides_repetition(&self.state);
+        if is_hidden {
+            self.unchecked += 1;
+            self.state.repeated = None;
+            self.go_on(today)?;
+        }
+        Ok(is_hidden)
+    }
+
+    fn note_cause(&mut self, recorded: &Event) {
+        if recorded.body.kind().family() == Family::Input {
+            (self.cause, self.now) = (recorded.seq, recorded.time);
         }
     }
 
-    /// A fork may begin in the middle of one of its parent's appends: what the parent decided after
-    /// that is not its own.
-    fn cut(&mut self, recorded: &Event) -> Result<(), Box<Divergence>> {
-        self.expected.clear();
+    /// Brings the state to the last event that was met, in the middle of an append too.
+    fn catch_up(&mut self, next: &Event) -> Result<(), Box<Divergence>> {
         self.after = None;
         for event in core::mem::take(&mut self.met) {
-            if let Err(illegal) = apply(&mut self.state, &event) {
-                let today = Today::Refuses(Reject::Internal(illegal));
-                let (seq, recorded) = (recorded.seq, Some(recorded.clone()));
-                return Err(Box::new(Divergence { seq, recorded, today }));
-            }
+            self.absorb(&event, next)?;
         }
         Ok(())
     }
 
-    /// Decides a recorded input again.
-    fn feed(&mut self, recorded: &Event) -> Result<(), Box<Divergence>> {
-        let differs = |today| {
-            Box::new(Divergence { seq: recorded.seq, recorded: Some(recorded.clone()), today })
-        };
-        let Some(input) = input_of(recorded) else { return Err(differs(Today::Nothing)) };
-        self.inputs += 1;
-        let decision = decide(&self.state, input, recorded.time)
-            .map_err(|reject| differs(Today::Refuses(reject)))?;
-        self.expected = decision.events.into();
-        self.after = Some(decision.state);
-        Ok(())
+    fn absorb(&mut self, event: &Event, recorded: &Event) -> Result<(), Box<Divergence>> {
+        apply(&mut self.state, event)
+            .map_err(|illegal| differs(recorded.clone(), Today::Refuses(Reject::Internal(illegal))))
     }
 
-    fn is_same(&mut self, today: &Event, recorded: &Event) -> bool {
-        if !self.is_redacted {
-            return today == recorded;
-        }
-        let mut today = today.clone();
-        match (&mut today.body, &recorded.body) {
-            (EventBody::ModelRequested(ours), EventBody::ModelRequested(theirs)) => {
-                self.unchecked += 1;
-                ours.prompt_digest.clone_from(&theirs.prompt_digest);
-                ours.prompt_bytes = theirs.prompt_bytes;
-            }
-            (EventBody::ApprovalRequested(ours), EventBody::ApprovalRequested(theirs)) => {
-                self.unchecked += u64::from(ours.action_digest != theirs.action_digest);
-                ours.action_digest.clone_from(&theirs.action_digest);
-            }
-            (_, _) => {}
-        }
-        today == *recorded
+    /// Decides anew what else follows in the present append.
+    fn go_on(&mut self, recorded: &Event) -> Result<(), Box<Divergence>> {
+        let (events, after) = go_on(self.state.clone(), self.cause, self.now)
+            .map_err(|reject| differs(recorded.clone(), Today::Refuses(reject)))?;
+        self.after = (!events.is_empty()).then_some(after);
+        self.expected = events.into();
+        Ok(())
     }
+}
+
+fn differs(recorded: Event, today: Today) -> Box<Divergence> {
+    Box::new(Divergence { seq: recorded.seq, recorded: Some(recorded), today })
 }
 
 /// Replays whole histories.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stepwell_core::agent::Agent;
 use stepwell_core::event::{Edit, ModelReplied, OverrideApplied, SessionCreated};
+use stepwell_core::output::{AnswerForm, OutputPolicy, RelaxedSchema};
 use stepwell_core::{EventBody, EventKind, JsonText, Text};
 
 /// The whole output beside a shortened one. It lies beside the event and is handled apart.
@@ -16,6 +17,7 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
         &[
             "/task",
             "/title",
+            "/labels/*/key",
             "/labels/*/value",
             "/agent/instructions",
             "/agent/model/base_url",
@@ -24,6 +26,18 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
+            "/agent/tools/*/parameters",
+            "/agent/tools/*/output_schema",
+            "/agent/approval_rules/*/arguments/*/pattern",
+            "/agent/approval_rules/*/commands/*",
+            "/agent/output/relaxed/*/schema",
+            "/agent/output/relaxed/*/dropped/*",
+            "/agent/output/answer/schema/schema",
+            "/agent/output/answer/schema/relaxed/schema",
+            "/agent/output/answer/schema/relaxed/dropped/*",
+            "/agent/output/answer/regex",
+            "/agent/output/answer/choice/*",
+            "/agent/output/answer/grammar",
         ],
     ),
     (
@@ -60,10 +74,25 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/agent/model/fallbacks/*/replicas/*",
             "/agent/model/parameters",
             "/agent/tools/*/description",
+            "/agent/tools/*/parameters",
+            "/agent/tools/*/output_schema",
+            "/agent/approval_rules/*/arguments/*/pattern",
+            "/agent/approval_rules/*/commands/*",
+            "/agent/output/relaxed/*/schema",
+            "/agent/output/relaxed/*/dropped/*",
+            "/agent/output/answer/schema/schema",
+            "/agent/output/answer/schema/relaxed/schema",
+            "/agent/output/answer/schema/relaxed/dropped/*",
+            "/agent/output/answer/regex",
+            "/agent/output/answer/choice/*",
+            "/agent/output/answer/grammar",
             "/edits/*/tool_result/output",
             "/edits/*/model_reply/content",
             "/edits/*/model_reply/reasoning",
             "/edits/*/model_reply/tool_calls/*/arguments",
+            "/edits/*/model_reply/tool_calls/*/repaired/raw",
+            "/edits/*/model_reply/answer_problem",
+            "/edits/*/model_reply/tokens/text",
             "/edits/*/model_reply/tool_calls/*/problem",
             "/edits/*/model_reply/endpoint",
             "/edits/*/arguments/arguments",
@@ -84,6 +113,8 @@ pub(super) enum Field<'a> {
     Text(&'a mut Text),
     /// A short one.
     Plain(&'a mut String),
+    /// The name of a tool as a model wrote it. No rule for fields reaches it: the refusal says it again.
+    Tool(&'a mut String),
     /// JSON as a model wrote it, perhaps badly.
     Arguments(&'a mut Text),
     /// JSON that was checked.
@@ -130,6 +161,7 @@ fn created(it: &mut SessionCreated, visit: &mut dyn FnMut(&str, Field<'_>)) {
     visit("/task", Field::Text(&mut it.task));
     visit("/title", Field::Plain(&mut it.title));
     for (i, label) in it.labels.iter_mut().enumerate() {
+        visit(&format!("/labels/{i}/key"), Field::Plain(&mut label.key));
         visit(&format!("/labels/{i}/value"), Field::Plain(&mut label.value));
     }
     defined(Arc::make_mut(&mut it.agent), visit);
@@ -139,6 +171,7 @@ fn replied(at: &str, it: &mut ModelReplied, visit: &mut dyn FnMut(&str, Field<'_
     visit(&format!("{at}/content"), Field::Text(&mut it.content));
     visit(&format!("{at}/reasoning"), Field::Text(&mut it.reasoning));
     for (i, call) in it.tool_calls.iter_mut().enumerate() {
+        visit(&format!("{at}/tool_calls/{i}/name"), Field::Tool(&mut call.name));
         let arguments = format!("{at}/tool_calls/{i}/arguments");
         visit(&arguments, Field::Arguments(&mut call.arguments));
         if let Some(repaired) = &mut call.repaired {
@@ -188,8 +221,54 @@ fn defined(agent: &mut Agent, visit: &mut dyn FnMut(&str, Field<'_>)) {
     }
     visit("/agent/model/parameters", Field::Json(&mut agent.model.parameters));
     for (i, tool) in agent.tools.iter_mut().enumerate() {
-        let at = format!("/agent/tools/{i}/description");
-        visit(&at, Field::Plain(&mut tool.description));
+        let at = |name: &str| format!("/agent/tools/{i}/{name}");
+        visit(&at("description"), Field::Plain(&mut tool.description));
+        visit(&at("parameters"), Field::Json(&mut tool.parameters));
+        if let Some(schema) = &mut tool.output_schema {
+            visit(&at("output_schema"), Field::Json(schema));
+        }
+    }
+    for (i, rule) in agent.approval_rules.iter_mut().enumerate() {
+        let at = format!("/agent/approval_rules/{i}");
+        for (k, condition) in rule.arguments.iter_mut().enumerate() {
+            visit(&format!("{at}/arguments/{k}/pattern"), Field::Plain(&mut condition.pattern));
+        }
+        for (k, command) in rule.commands.iter_mut().enumerate() {
+            visit(&format!("{at}/commands/{k}"), Field::Plain(command));
+        }
+    }
+    bound(&mut agent.output, visit);
+}
+
+fn bound(output: &mut OutputPolicy, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    for (tool, it) in &mut output.relaxed {
+        relaxed(&format!("/agent/output/relaxed/{tool}"), it, visit);
+    }
+    let at = "/agent/output/answer";
+    match &mut output.answer {
+        Some(AnswerForm::Schema { schema, relaxed: it }) => {
+            visit(&format!("{at}/schema/schema"), Field::Json(schema));
+            if let Some(it) = it {
+                relaxed(&format!("{at}/schema/relaxed"), it, visit);
+            }
+        }
+        Some(AnswerForm::Regex(regex)) => visit(&format!("{at}/regex"), Field::Plain(regex)),
+        Some(AnswerForm::Choice(choices)) => {
+            for (i, choice) in choices.iter_mut().enumerate() {
+                visit(&format!("{at}/choice/{i}"), Field::Plain(choice));
+            }
+        }
+        Some(AnswerForm::Grammar(grammar)) => {
+            visit(&format!("{at}/grammar"), Field::Plain(grammar));
+        }
+        None => {}
+    }
+}
+
+fn relaxed(at: &str, it: &mut RelaxedSchema, visit: &mut dyn FnMut(&str, Field<'_>)) {
+    visit(&format!("{at}/schema"), Field::Json(&mut it.schema));
+    for (i, pointer) in it.dropped.iter_mut().enumerate() {
+        visit(&format!("{at}/dropped/{i}"), Field::Plain(pointer));
     }
 }
 

@@ -2,10 +2,15 @@
 //! which bytes were there.
 //!
 //! Only texts that people, models and tools wrote are touched ([`FIELDS`]): ids, names of tools and
-//! workers, kinds, counts, times and digests stay, so that a redacted session can still be applied.
+//! workers, kinds, counts, times and digests stay, so that a redacted session can still be applied. What
+//! is left is searched once more as it is written, whatever it is, and told: see [`Redacted::left`].
 
 mod fields;
+mod json;
+mod left;
 mod rules;
+
+use std::collections::BTreeSet;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
 use stepwell_core::event::ModelReplied;
@@ -14,10 +19,12 @@ use stepwell_ports::StoredEvent;
 
 pub use fields::FIELDS;
 use fields::{Field, for_each_field};
+use rules::BINARY;
 pub use rules::{BUILT_IN, Rules, RulesError};
+pub use stepwell_core::marker::{holds_marker, marker};
 
-/// What a marker begins with; nothing else in a file that was redacted should.
-pub const MARKER_FRONT: &str = "[redacted ";
+/// Payloads by their addresses.
+pub type Blobs = Vec<(String, Vec<u8>)>;
 
 /// An event without what had to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,56 +32,89 @@ pub struct Redacted {
     /// The event; as it was when nothing had to go.
     pub event: StoredEvent,
     /// Its payloads.
-    pub blobs: Vec<(String, Vec<u8>)>,
+    pub blobs: Blobs,
     /// Where something was removed, as JSON pointers into the body.
     pub pointers: Vec<String>,
+    /// Where a rule for secrets still finds something, because it is a name, an id, or else no text that
+    /// can be removed: JSON pointers into the body, or `actor`.
+    pub left: Vec<String>,
 }
 
-/// Applies the rules to an event. `blobs` holds its payloads.
-///
-/// # Errors
-/// [`CodecError`] for an event that this release cannot read.
-pub fn redact(
-    rules: &Rules,
-    event: StoredEvent,
-    blobs: Vec<(String, Vec<u8>)>,
-) -> Result<Redacted, CodecError> {
-    let mut body = codec::decode(&event.kind, event.schema, &event.body)?;
-    codec::attach(&mut body, &mut |address| {
-        let (_, bytes) = blobs.iter().find(|(it, _)| it == address)?;
-        String::from_utf8(bytes.clone()).ok()
-    });
-    let kind = body.kind();
-    let mut pointers = Vec::new();
-    for_each_field(&mut body, &mut |pointer, field| {
-        let whole_rule = rules.whole(kind, pointer);
-        let changed = match field {
-            Field::Text(text) => redact_text(rules, whole_rule, text),
-            Field::Plain(text) => replace(text, |it| redact_str(rules, whole_rule, it)),
-            Field::Arguments(text) => redact_arguments(rules, whole_rule, text),
-            Field::Json(json) => redact_json(rules, whole_rule, json),
-        };
-        if changed {
-            pointers.push(pointer.to_owned());
+/// Applies rules to the events of one session, one after the other.
+pub struct Redactor<'r> {
+    rules: &'r Rules,
+    /// Names of the tools that the session's agents have so far. They stay: what follows for a call
+    /// hangs on them.
+    tools: BTreeSet<String>,
+}
+
+impl<'r> Redactor<'r> {
+    /// For a session from its first event on.
+    pub fn new(rules: &'r Rules) -> Self {
+        Self { rules, tools: BTreeSet::new() }
+    }
+
+    /// Applies the rules to the next event. `blobs` holds its payloads.
+    ///
+    /// # Errors
+    /// [`CodecError`] for an event that this release cannot read.
+    pub fn redact(&mut self, event: StoredEvent, blobs: Blobs) -> Result<Redacted, CodecError> {
+        let mut body = codec::decode(&event.kind, event.schema, &event.body)?;
+        codec::attach(&mut body, &mut |address| {
+            let (_, bytes) = blobs.iter().find(|(it, _)| it == address)?;
+            String::from_utf8(bytes.clone()).ok()
+        });
+        self.note_tools(&body);
+        let mut pointers = self.redact_fields(&mut body);
+        pointers.extend(forget_tokens(&mut body));
+        let mut kept = Vec::new();
+        if redact_full_output(self.rules, &mut body, &blobs, &mut kept) {
+            pointers.push(fields::FULL_OUTPUT.to_owned());
         }
-    });
-    pointers.extend(forget_tokens(&mut body));
-    let mut kept = Vec::new();
-    if redact_full_output(rules, &mut body, &blobs, &mut kept) {
-        pointers.push(fields::FULL_OUTPUT.to_owned());
+        if pointers.is_empty() {
+            let left = left::places(self.rules, &event, &blobs);
+            return Ok(Redacted { event, blobs, pointers, left });
+        }
+        codec::detach(&mut body, &mut |address, payload| {
+            kept.push((address.to_owned(), payload.as_bytes().to_vec()));
+        });
+        let event = StoredEvent { body: codec::encode(&body)?, schema: EVENT_SCHEMA, ..event };
+        let left = left::places(self.rules, &event, &kept);
+        Ok(Redacted { event, blobs: kept, pointers, left })
     }
-    if pointers.is_empty() {
-        return Ok(Redacted { event, blobs, pointers });
+
+    fn note_tools(&mut self, body: &EventBody) {
+        let agent = if let EventBody::SessionCreated(it) = body {
+            Some(&it.agent)
+        } else if let EventBody::OverrideApplied(it) = body {
+            it.agent.as_ref()
+        } else {
+            None
+        };
+        let names = agent.into_iter().flat_map(|agent| agent.tools.iter().map(|it| &it.name));
+        self.tools.extend(names.cloned());
     }
-    codec::detach(&mut body, &mut |address, payload| {
-        kept.push((address.to_owned(), payload.as_bytes().to_vec()));
-    });
-    let body = codec::encode(&body)?;
-    Ok(Redacted {
-        event: StoredEvent { body, schema: EVENT_SCHEMA, ..event },
-        blobs: kept,
-        pointers,
-    })
+
+    /// Takes out what the rules want; where that was.
+    fn redact_fields(&self, body: &mut EventBody) -> Vec<String> {
+        let (rules, kind) = (self.rules, body.kind());
+        let mut pointers = Vec::new();
+        for_each_field(body, &mut |pointer, field| {
+            let whole_rule = rules.whole(kind, pointer);
+            let changed = match field {
+                Field::Text(text) => redact_text(rules, whole_rule, text),
+                Field::Plain(text) => replace(text, |it| redact_str(rules, whole_rule, it)),
+                Field::Tool(name) if self.tools.contains(name) => false,
+                Field::Tool(name) => replace(name, |it| rules.without_secrets(it)),
+                Field::Arguments(text) => redact_arguments(rules, whole_rule, text),
+                Field::Json(json) => json::redact(rules, whole_rule, json),
+            };
+            if changed {
+                pointers.push(pointer.to_owned());
+            }
+        });
+        pointers
+    }
 }
 
 /// Takes out what token ids and a few tokens in words say: they are the texts once more, in pieces in
@@ -94,25 +134,6 @@ fn forget_tokens(body: &mut EventBody) -> Vec<String> {
         }
     }
     pointers
-}
-
-/// What stands where a text was: its rule, length and hash.
-pub fn marker(rule: &str, removed: &[u8]) -> String {
-    let (bytes, digest) = (removed.len(), blake3::hash(removed).to_hex());
-    format!("{MARKER_FRONT}{rule} bytes:{bytes} blake3:{digest}]")
-}
-
-/// Whether a marker stands in a text: it is not the original one, wherever it lies by now.
-pub fn holds_marker(text: &str) -> bool {
-    text.match_indices(MARKER_FRONT).any(|(at, _)| {
-        let marker = text[at..].split(']').next().unwrap_or_default();
-        let words = marker.split_once(" bytes:").and_then(|(_, it)| it.split_once(" blake3:"));
-        words.is_some_and(|(bytes, digest)| bytes.parse::<u64>().is_ok() && is_digest(digest))
-    })
-}
-
-fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 /// The new text, when something had to go. An empty text has nothing to hide.
@@ -149,51 +170,11 @@ fn redact_arguments(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) ->
     let Ok(mut json) = JsonText::parse(whole) else {
         return redact_text(rules, whole_rule, text);
     };
-    let changed = redact_json(rules, whole_rule, &mut json);
+    let changed = json::redact(rules, whole_rule, &mut json);
     if changed {
         *text = Text::from(json.as_str());
     }
     changed
-}
-
-fn redact_json(rules: &Rules, whole_rule: Option<&str>, json: &mut JsonText) -> bool {
-    let mut value = json.to_value();
-    let changed = match whole_rule {
-        Some(rule) => {
-            let removed = marker(rule, json.as_str().as_bytes());
-            value = serde_json::json!({ "redacted": removed });
-            true
-        }
-        None => redact_leaves(rules, &mut value),
-    };
-    if changed {
-        *json = JsonText::from_value(&value);
-    }
-    changed
-}
-
-/// Depth is bounded by the reader of JSON.
-fn redact_leaves(rules: &Rules, value: &mut serde_json::Value) -> bool {
-    use serde_json::Value;
-    match value {
-        Value::Null | Value::Bool(_) => false,
-        Value::Number(number) => {
-            let new = rules.without_secrets(&number.to_string());
-            let changed = new.is_some();
-            if let Some(new) = new {
-                *value = Value::String(new);
-            }
-            changed
-        }
-        Value::String(text) => replace(text, |it| rules.without_secrets(it)),
-        Value::Array(items) => {
-            // No short cut: every item must be looked at.
-            items.iter_mut().map(|it| redact_leaves(rules, it)).filter(|it| *it).count() > 0
-        }
-        Value::Object(members) => {
-            members.values_mut().map(|it| redact_leaves(rules, it)).filter(|it| *it).count() > 0
-        }
-    }
 }
 
 /// The whole output beside a shortened one. Bytes that are no text cannot be searched, so they go
@@ -202,7 +183,7 @@ fn redact_full_output(
     rules: &Rules,
     body: &mut EventBody,
     blobs: &[(String, Vec<u8>)],
-    kept: &mut Vec<(String, Vec<u8>)>,
+    kept: &mut Blobs,
 ) -> bool {
     let kind = body.kind();
     let EventBody::ToolFinished(it) = body else { return false };
@@ -213,7 +194,7 @@ fn redact_full_output(
     let new = match found.map(|(_, bytes)| (bytes, str::from_utf8(bytes))) {
         None => rules.whole_or_secrets(rule, &blob.preview),
         Some((_, Ok(text))) => redact_str(rules, rule, text),
-        Some((bytes, Err(_))) => Some(marker(rule.unwrap_or("binary"), bytes)),
+        Some((bytes, Err(_))) => Some(marker(rule.unwrap_or(BINARY), bytes)),
     };
     match (new, found) {
         (Some(text), Some(_)) => {

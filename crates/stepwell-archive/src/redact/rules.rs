@@ -1,11 +1,19 @@
 //! What has to go: rules from a TOML file.
 
+use std::ops::Range;
+
 use regex::Regex;
 use serde::Deserialize;
 use stepwell_core::EventKind;
+use stepwell_core::marker::{Marker, RULE_NAME_MAX, is_rule_name, marker, markers};
 
 use super::fields::{FIELDS, fits};
-use super::marker;
+
+/// Stands in markers of whole fields in the place of a rule's name.
+pub(super) const WHOLE_FIELD: &str = "field";
+
+/// Stands in markers of bytes that are no text.
+pub(super) const BINARY: &str = "binary";
 
 /// Rules for secrets that need no pattern: name, patterns, whether they apply when the file does not
 /// choose. Of a pattern with a group only the group is removed.
@@ -66,8 +74,17 @@ pub enum RulesError {
         /// What is wrong.
         reason: String,
     },
+    /// A pattern that finds the empty text.
+    #[error(
+        "secret {name:?}: the pattern finds the empty text, so it would find something everywhere: \
+         write what a secret has at least"
+    )]
+    FindsNothing {
+        /// Name of the rule.
+        name: String,
+    },
     /// A name that would make a marker unreadable.
-    #[error("secret {name:?}: a name has 1 to 40 letters, digits, `_` and `-`")]
+    #[error("secret {name:?}: a name has 1 to {RULE_NAME_MAX} letters, digits, `_` and `-`")]
     BadName {
         /// The name.
         name: String,
@@ -162,18 +179,65 @@ impl Rules {
         let is_meant = |it: &&WholeField| {
             it.kind.is_none_or(|wanted| wanted == kind) && fits(&it.pointer, pointer)
         };
-        self.fields.iter().find(is_meant).map(|_| "field")
+        self.fields.iter().find(is_meant).map(|_| WHOLE_FIELD)
     }
 
-    /// The text without secrets, when it has some. A marker that a rule left is not searched by the
-    /// next one; a text that only looks like a marker is.
+    /// The text without secrets, when it has some: all that any rule finds in it. What more than one
+    /// rule finds goes under the name of the first of them.
     pub(super) fn without_secrets(&self, text: &str) -> Option<String> {
-        let mut pieces = vec![Piece::Text(text.to_owned())];
-        for Secret { name, pattern } in &self.secrets {
-            pieces = pieces.into_iter().flat_map(|it| it.split(name, pattern)).collect();
+        let found = self.secrets_of(text);
+        if found.is_empty() {
+            return None;
         }
-        let is_changed = pieces.iter().any(|it| matches!(it, Piece::Marker(_)));
-        is_changed.then(|| pieces.iter().map(Piece::as_str).collect())
+        let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+        for Found { range, name, .. } in found {
+            clean.push_str(text.get(done..range.start).unwrap_or_default());
+            clean.push_str(&marker(name, text.get(range.clone()).unwrap_or_default().as_bytes()));
+            done = range.end;
+        }
+        clean.push_str(text.get(done..).unwrap_or_default());
+        Some(clean)
+    }
+
+    /// The rule that still finds something in a text that was redacted. Markers of these rules are none
+    /// of it, while a text that only looks like a marker is.
+    pub(super) fn left_in<'r>(&'r self, text: &str) -> Option<&'r str> {
+        let known = |it: &Marker<'_>| {
+            let names = self.secrets.iter().map(|it| it.name.as_str());
+            names.chain([WHOLE_FIELD, BINARY]).any(|name| name == it.rule)
+        };
+        let own: Vec<Range<usize>> = markers(text).filter(known).map(|it| it.range).collect();
+        let is_beside = |it: &Found<'_>| !own.iter().any(|own| overlaps(own, &it.range));
+        self.matches_of(text).find(is_beside).map(|it| it.name)
+    }
+
+    /// What the rules find, without overlaps and in order.
+    fn secrets_of<'r>(&'r self, text: &str) -> Vec<Found<'r>> {
+        let mut found: Vec<_> = self.matches_of(text).collect();
+        found.sort_by_key(|it| (it.range.start, it.rule));
+        let mut merged: Vec<Found<'_>> = Vec::with_capacity(found.len());
+        for it in found {
+            match merged.last_mut() {
+                Some(last) if overlaps(&last.range, &it.range) => {
+                    last.range.end = last.range.end.max(it.range.end);
+                    if it.rule < last.rule {
+                        (last.rule, last.name) = (it.rule, it.name);
+                    }
+                }
+                Some(_) | None => merged.push(it),
+            }
+        }
+        merged
+    }
+
+    /// Of a pattern with a group only the group is found; an empty match is none.
+    fn matches_of<'r>(&'r self, text: &str) -> impl Iterator<Item = Found<'r>> {
+        self.secrets.iter().enumerate().flat_map(move |(rule, Secret { name, pattern })| {
+            pattern.captures_iter(text).filter_map(move |captures| {
+                let range = captures.get(1).or_else(|| captures.get(0))?.range();
+                (!range.is_empty()).then_some(Found { range, rule, name })
+            })
+        })
     }
 
     /// As for a text that is known in part only.
@@ -185,40 +249,16 @@ impl Rules {
     }
 }
 
-/// A part of a text that is searched.
-enum Piece {
-    Text(String),
-    Marker(String),
+/// What a rule found in a text.
+struct Found<'r> {
+    range: Range<usize>,
+    /// Place of the rule.
+    rule: usize,
+    name: &'r str,
 }
 
-impl Piece {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Text(text) | Self::Marker(text) => text,
-        }
-    }
-
-    /// One pass of one rule. Of a pattern with a group only the group goes; an empty match is none.
-    fn split(self, name: &str, pattern: &Regex) -> Vec<Self> {
-        let text = match self {
-            Self::Text(text) => text,
-            Self::Marker(_) => return vec![self],
-        };
-        let mut pieces = Vec::new();
-        let mut done = 0;
-        for captures in pattern.captures_iter(&text) {
-            let Some(found) = captures.get(1).or_else(|| captures.get(0)) else { continue };
-            if found.is_empty() || found.start() < done {
-                continue;
-            }
-            let before = text.get(done..found.start()).unwrap_or_default();
-            pieces.push(Self::Text(before.to_owned()));
-            pieces.push(Self::Marker(marker(name, found.as_str().as_bytes())));
-            done = found.end();
-        }
-        pieces.push(Self::Text(text.get(done..).unwrap_or_default().to_owned()));
-        pieces
-    }
+fn overlaps(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 type Named = (&'static str, &'static [&'static str]);
@@ -244,16 +284,15 @@ fn secret(name: &str, pattern: &str) -> Result<Secret, RulesError> {
         name: name.to_owned(),
         reason: error.to_string(),
     })?;
+    if pattern.is_match("") {
+        return Err(RulesError::FindsNothing { name: name.to_owned() });
+    }
     Ok(Secret { name: name.to_owned(), pattern })
 }
 
 /// The name stands in markers, which later rules and JSON must leave whole.
 fn check_name(name: &str) -> Result<(), RulesError> {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    if name.is_empty() || name.len() > 40 || !name.chars().all(is_plain) {
-        return Err(RulesError::BadName { name: name.to_owned() });
-    }
-    Ok(())
+    if is_rule_name(name) { Ok(()) } else { Err(RulesError::BadName { name: name.to_owned() }) }
 }
 
 fn whole_field(entry: FieldEntry) -> Result<WholeField, RulesError> {

@@ -1,10 +1,14 @@
 //! What goes, what stays, and which rules are refused.
 
+use std::sync::Arc;
+
+use stepwell_core::agent::{ApprovalRule, ArgumentPattern, ModelSpec, Verdict};
 use stepwell_core::event::{
-    ApprovalDecided, ApprovalDecision, FinishReason, ModelReplied, PrefixBreak, ReplyTokens,
-    ToolCall, ToolFinished, ToolOutcome, Usage,
+    ApprovalDecided, ApprovalDecision, FinishReason, Label, ModelReplied, PrefixBreak, ReplyTokens,
+    SessionCreated, ToolCall, ToolDispatched, ToolFinished, ToolOutcome, Usage,
 };
-use stepwell_core::{ApprovalId, CallId, Seq, TimestampMs};
+use stepwell_core::output::AnswerForm;
+use stepwell_core::{Agent, ApprovalId, CallId, Seq, TimestampMs, ToolSpec};
 
 use super::*;
 
@@ -34,8 +38,12 @@ fn finished(output: &str) -> EventBody {
     })
 }
 
+fn redact(rules: &Rules, event: StoredEvent, blobs: Blobs) -> Redacted {
+    Redactor::new(rules).redact(event, blobs).unwrap()
+}
+
 fn run(rules: &str, body: &EventBody) -> Redacted {
-    redact(&Rules::parse(rules).unwrap(), stored(body), Vec::new()).unwrap()
+    redact(&Rules::parse(rules).unwrap(), stored(body), Vec::new())
 }
 
 #[test]
@@ -189,7 +197,7 @@ fn large_texts_get_a_new_address() {
         blobs.push((address.to_owned(), it.as_bytes().to_vec()));
     });
     let rules = Rules::parse("").unwrap();
-    let done = redact(&rules, stored(&body), blobs).unwrap();
+    let done = redact(&rules, stored(&body), blobs);
     let (address, bytes) = done.blobs.first().unwrap();
     assert_eq!(*address, blake3::hash(bytes).to_hex().to_string());
     assert!(done.event.body.contains(address.as_str()));
@@ -207,7 +215,7 @@ fn the_whole_output_beside_a_short_one_is_searched() {
     let rules = Rules::parse("").unwrap();
     let address = codec::blob_ref(&whole).blob;
     for blobs in [vec![(address, whole.into_bytes())], Vec::new()] {
-        let done = redact(&rules, stored(&body), blobs).unwrap();
+        let done = redact(&rules, stored(&body), blobs);
         assert_eq!(done.pointers, ["/full_output"]);
         assert!(!done.event.body.contains(secret), "{}", done.event.body);
     }
@@ -223,6 +231,8 @@ fn rules_that_mean_nothing_are_refused() {
         ("[[field]]\nevent = \"tool_finished\"\npointer = \"/call_id\"", "it has /output"),
         ("[[field]]\nevent = \"timer_fired\"\npointer = \"/timer\"", "it has none"),
         ("else = 1", "cannot be read"),
+        ("[[secret]]\nname = \"x\"\npattern = \"\"", "finds the empty text"),
+        ("[[secret]]\nname = \"x\"\npattern = \"(abc)*\"", "finds the empty text"),
     ] {
         let error = Rules::parse(rules).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -238,14 +248,146 @@ fn every_event_has_its_fields_listed_once() {
     }
 }
 
+/// The rules of an agent, and what binds it, are texts that people wrote.
+fn created() -> EventBody {
+    let mut agent = Agent::new("desk", "Help.", ModelSpec::new("m", "http://m/v1"));
+    let schema = |word: &str| {
+        JsonText::parse(&format!(
+            r#"{{"type":"object","properties":{{"a":{{"enum":["{word}"]}}}}}}"#
+        ))
+        .unwrap()
+    };
+    let look = ToolSpec { name: "look".into(), ..ToolSpec::ask_user() };
+    let (parameters, output_schema) = (schema("XSECRETZZ"), Some(schema("YSECRETZZ")));
+    agent.tools = vec![ToolSpec { parameters, output_schema, ..look }];
+    agent.approval_rules = vec![ApprovalRule {
+        tool: "look".into(),
+        arguments: vec![ArgumentPattern { name: "a".into(), pattern: "ASECRETZZ*".into() }],
+        commands: vec!["run BSECRETZZ".into()],
+        verdict: Verdict::Deny,
+    }];
+    agent.output.answer = Some(AnswerForm::Choice(vec!["yes".into(), "CSECRETZZ".into()]));
+    EventBody::SessionCreated(SessionCreated {
+        agent: Arc::new(agent),
+        task: "Look.".into(),
+        title: "Look.".into(),
+        labels: vec![Label { key: "KSECRETZZ".into(), value: "v".into() }],
+        workspace: String::new(),
+        seed: "s".into(),
+        paused: false,
+    })
+}
+
+const SECRETZZ: &str = "[[secret]]\nname = \"z\"\npattern = \"[A-Z]+SECRETZZ\"";
+
 #[test]
-fn a_marker_is_known_wherever_it_lies() {
-    let marked = marker("api_key", b"sk-1");
-    for text in [marked.clone(), format!("[redacted x] {{\"a\":\"{marked}\"}}")] {
-        assert!(holds_marker(&text), "{text}");
+fn rules_schemas_and_labels_are_searched() {
+    let done = run(SECRETZZ, &created());
+    assert!(!done.event.body.contains("SECRETZZ"), "{}", done.event.body);
+    assert_eq!(done.left, [""; 0]);
+    assert_eq!(
+        done.pointers,
+        [
+            "/labels/0/key",
+            "/agent/tools/0/parameters",
+            "/agent/tools/0/output_schema",
+            "/agent/approval_rules/0/arguments/0/pattern",
+            "/agent/approval_rules/0/commands/0",
+            "/agent/output/answer/choice/1",
+        ]
+    );
+}
+
+/// Each text of an event can be left out whole where it says so, and nothing else loses anything.
+#[test]
+fn every_text_is_listed_under_its_pointer() {
+    for kind in [created(), call("look", "{}"), finished("x")] {
+        let mut body = kind.clone();
+        for_each_field(&mut body, &mut |pointer, field| {
+            let (_, listed) = FIELDS.iter().find(|(it, _)| *it == kind.kind()).unwrap();
+            let is_listed = listed.iter().any(|it| fields::fits(it, pointer));
+            assert_eq!(is_listed, !matches!(field, Field::Tool(_)), "{pointer}");
+        });
     }
-    for text in ["", "[redacted ", "[redacted x bytes:1 blake3:0]", "[redacted x bytes:y blake3:z]"]
-    {
-        assert!(!holds_marker(text), "{text}");
+}
+
+fn call(tool: &str, arguments: &str) -> EventBody {
+    let EventBody::ModelReplied(reply) = replied() else { panic!("another event") };
+    let call = ToolCall {
+        call_id: CALL,
+        wire_id: "call_1".into(),
+        name: tool.into(),
+        arguments: arguments.into(),
+        repaired: None,
+        problem: None,
+    };
+    EventBody::from(ModelReplied { tool_calls: vec![call], ..reply })
+}
+
+#[test]
+fn the_name_of_a_tool_goes_only_when_there_is_none() {
+    let rules = Rules::parse("[[secret]]\nname = \"z\"\npattern = \"look|peekSECRETZZ\"").unwrap();
+    let mut redactor = Redactor::new(&rules);
+    let first = redactor.redact(stored(&created()), Vec::new()).unwrap();
+    assert_eq!(first.left, ["/agent/approval_rules/0/tool", "/agent/tools/0/name"]);
+    let known = redactor.redact(stored(&call("look", "{}")), Vec::new()).unwrap();
+    assert_eq!((known.pointers.len(), known.left), (0, vec!["/tool_calls/0/name".to_owned()]));
+    let unknown = redactor.redact(stored(&call("peekSECRETZZ", "{}")), Vec::new()).unwrap();
+    assert_eq!(unknown.pointers, ["/tool_calls/0/name"]);
+    assert_eq!(unknown.left, [""; 0]);
+}
+
+#[test]
+fn whatever_a_rule_still_finds_is_told_with_its_place() {
+    let rules = Rules::parse(SECRETZZ).unwrap();
+    let mut event = stored(&EventBody::ToolDispatched(ToolDispatched {
+        call_id: CALL,
+        attempt: 1,
+        worker: "WSECRETZZ".into(),
+        approval_id: None,
+    }));
+    event.actor = "worker:WSECRETZZ".into();
+    assert_eq!(redact(&rules, event, Vec::new()).left, ["actor", "/worker"]);
+    // A field of which no list knows, in the event and beside it.
+    let mut event = stored(&finished("x"));
+    event.body = event.body.replacen('{', r#"{"new":[{"NSECRETZZ":{"a/b":"VSECRETZZ"}}],"#, 1);
+    let left = redact(&rules, event, Vec::new()).left;
+    assert_eq!(left, ["/new/0/*", "/new/0/*/a~1b"]);
+    // A text that only looks like a marker hides nothing.
+    let fake = marker("OSECRETZZ", b"x");
+    let dispatched = |worker: String| {
+        stored(&ToolDispatched { call_id: CALL, attempt: 1, worker, approval_id: None }.into())
+    };
+    assert_eq!(redact(&rules, dispatched(fake), Vec::new()).left, ["/worker"]);
+    let own = "[[secret]]\nname = \"z\"\npattern = \"blake3\"";
+    let own = Rules::parse(own).unwrap();
+    assert_eq!(redact(&own, dispatched(marker("z", b"x")), Vec::new()).left, [""; 0]);
+}
+
+#[test]
+fn arguments_hide_what_a_rule_finds_in_a_name_or_across_members() {
+    let rules = "[[secret]]\nname = \"z\"\npattern = \"[A-Z]+SECRETZZ|one\\\":\\\\[2\"";
+    for (arguments, whole) in [
+        (r#"{"token":"abcdefgh1234"}"#, false),
+        (r#"{"max_token":123456789}"#, false),
+        (r#"{"KSECRETZZ":1}"#, true),
+        (r#"{"a":{"one":[2]}}"#, true),
+    ] {
+        let done = run(rules, &call("look", arguments));
+        assert_eq!(done.pointers, ["/tool_calls/0/arguments"], "{arguments}");
+        assert_eq!(done.left, [""; 0]);
+        let body = &done.event.body;
+        assert!(!body.contains("SECRETZZ") && !body.contains("12345"), "{body}");
+        assert_eq!(body.contains(r#"{\"redacted\":\""#), whole, "{body}");
     }
+}
+
+/// What one rule finds within what another one finds does not keep the rest of it here.
+#[test]
+fn what_two_rules_find_goes_whole() {
+    let rules = "[[secret]]\nname = \"line\"\npattern = \"say: .*\"";
+    let text = "say: sk-abcdefghijklmnopqrstuvwx and more";
+    let done = run(rules, &finished(text));
+    assert!(done.event.body.contains(&marker("api_key", text.as_bytes())), "{}", done.event.body);
+    assert!(!done.event.body.contains("and more"), "{}", done.event.body);
 }

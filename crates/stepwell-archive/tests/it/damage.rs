@@ -2,10 +2,11 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use stepwell_archive::{ArchiveError, Form};
+use stepwell_archive::{ArchiveError, Chain, Form};
 use stepwell_core::codec::EVENT_SCHEMA;
+use stepwell_ports::StoredEvent;
 
-use crate::world::{header, read, resealed, session, write};
+use crate::world::{Blobs, header, read, resealed, session, session_id, write};
 
 /// Line numbers of the test's session: header, 1, blob, 2, blob, 3, blob, 4, 5, end.
 const LINES: &str = "header 1, event 1 2, blob 3, event 2 4, blob 5, event 3 6, blob 7, event 4 8";
@@ -67,9 +68,25 @@ fn an_event_of_a_newer_release_says_so() {
     newer(&schema(EVENT_SCHEMA), &schema(EVENT_SCHEMA + 1));
     newer("message_received", "message_rewritten");
 
+    // As the newer release writes it.
     let mut events = session();
+    let hash = |events: &[(StoredEvent, Blobs)]| {
+        let mut chain = Chain::new(session_id());
+        for (event, _) in events {
+            chain.add(event);
+        }
+        chain.head()
+    };
+    let ours = hash(&events);
     events[4].0.schema = EVENT_SCHEMA + 1;
-    let error = error_of(&write(Form::Packed, &header(), &events)).to_string();
+    let theirs = hash(&events);
+    let file = resealed(|it| {
+        it[8] = it[8].replace(&schema(EVENT_SCHEMA), &schema(EVENT_SCHEMA + 1));
+        for line in &mut it[8..] {
+            *line = line.replace(&ours, &theirs);
+        }
+    });
+    let error = error_of(&file).to_string();
     assert!(error.contains("line 9 (event 5)") && error.contains("newer release"), "{error}");
 }
 

@@ -2,6 +2,7 @@
 
 use stepwell_archive::{Form, Limits, Reader, WriteError, Writer};
 use stepwell_core::codec;
+use stepwell_ports::StoredEvent;
 
 use crate::world::{finished, header, read, session, stored, write};
 
@@ -85,6 +86,30 @@ fn a_history_with_a_gap_is_not_written() {
     let mut writer = Writer::new(Vec::new(), Form::Plain, &header()).unwrap();
     let (event, blobs) = stored(2, finished("x", None));
     assert!(matches!(writer.event(&event, &blobs, &[]), Err(WriteError::Gap { .. })));
+}
+
+/// A file that every reader would call damaged is not written.
+#[test]
+fn an_event_that_cannot_be_read_is_not_written() {
+    let damage: [fn(&mut StoredEvent); 5] = [
+        |it| it.body = "{".into(),
+        |it| it.body = "{}".into(),
+        |it| it.kind = "tool_rewritten".into(),
+        |it| it.schema = u16::MAX,
+        |it| it.actor = "nobody".into(),
+    ];
+    for damage in damage {
+        let (mut event, blobs) = stored(1, finished("x", None));
+        damage(&mut event);
+        let mut writer = Writer::new(Vec::new(), Form::Plain, &header()).unwrap();
+        let error = writer.event(&event, &blobs, &[]).unwrap_err().to_string();
+        assert!(error.starts_with("event 1 cannot be exported: "), "{error}");
+    }
+    let (mut event, blobs) = stored(1, finished(&"x".repeat(20_000), None));
+    event.body = event.body.replace("20000", "20001");
+    let mut writer = Writer::new(Vec::new(), Form::Plain, &header()).unwrap();
+    let error = writer.event(&event, &blobs, &[]).unwrap_err().to_string();
+    assert!(error.contains("has another size"), "{error}");
 }
 
 /// Files that were written once are read for ever; one that has to change is a new version.

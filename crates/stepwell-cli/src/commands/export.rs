@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stepwell_archive::redact::{Rules, redact};
+use stepwell_archive::redact::{Blobs, Redactor, Rules};
 use stepwell_archive::{Chain, Form, Header, Writer, payloads_of};
-use stepwell_core::SessionId;
+use stepwell_core::{Seq, SessionId};
 use stepwell_ports::StoredEvent;
 
 use super::stored::{self, History, id_of};
@@ -21,6 +21,9 @@ use crate::{time, view};
 /// The end of a name that makes plain JSON lines.
 const PLAIN_EXTENSION: &str = "jsonl";
 
+/// How many places are named in which rules still find something.
+const LEFT_MAX: usize = 20;
+
 /// What was exported.
 #[derive(Debug, Serialize)]
 struct Exported {
@@ -31,6 +34,48 @@ struct Exported {
     #[serde(skip_serializing_if = "Option::is_none")]
     original_head_hash: Option<String>,
     redacted_events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<Left>,
+}
+
+/// Where rules for secrets still find something in what was written.
+#[derive(Debug, Default, Serialize)]
+struct Left {
+    count: usize,
+    /// The first [`LEFT_MAX`] of them.
+    places: Vec<Place>,
+}
+
+/// A place in an event: a JSON pointer into its body, or `actor`.
+#[derive(Debug, Serialize)]
+struct Place {
+    seq: u64,
+    pointer: String,
+}
+
+impl Left {
+    fn add(&mut self, seq: Seq, pointers: Vec<String>) {
+        self.count += pointers.len();
+        let free = LEFT_MAX.saturating_sub(self.places.len());
+        let places = pointers.into_iter().take(free);
+        self.places.extend(places.map(|pointer| Place { seq: seq.0, pointer }));
+    }
+
+    fn in_words(&self) -> String {
+        let places = view::when::counted(self.count, "place");
+        let named = self.places.iter().map(|Place { seq, pointer }| {
+            format!("  event {seq} {}\n", view::visible::brief(pointer))
+        });
+        let more = match self.count.saturating_sub(self.places.len()) {
+            0 => String::new(),
+            more => format!("  and {more} more\n"),
+        };
+        let named: String = named.collect();
+        format!(
+            "warning: your rules still find something in {places} of the file, where names and ids \
+             must stay:\n{named}{more}look at it before you give the file away"
+        )
+    }
 }
 
 /// What is exported, and how.
@@ -90,6 +135,9 @@ async fn export(
     let at_ms = u64::try_from(at_ms).unwrap_or(0);
     let plan = Plan { client, args, session_id, head: session.head_seq, at_ms, rules };
     let exported = write(context, &plan, &path).await?;
+    if let Some(left) = exported.left.as_ref().filter(|it| it.count > 0) {
+        context.out.remark(&left.in_words());
+    }
     if context.out.is_json {
         context.out.json(&exported)
     } else {
@@ -127,13 +175,23 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
     header.redacted = plan.rules.is_some();
     let mut writer = Writer::new(Target::open(path, is_plain, plan.args.force)?, form, &header)?;
     let mut original = Chain::new(plan.session_id);
+    let mut redaction = plan.rules.map(|rules| (Redactor::new(rules), Left::default()));
     let mut redacted_events = 0;
     let mut spinner = Spinner::new(context.out);
     let mut history = History::new(plan.client, &plan.session_id.to_string(), plan.head);
     while let Some(events) = history.next().await? {
         for event in events {
             original.add(&event);
-            redacted_events += u64::from(write_event(plan, &mut writer, event).await?);
+            let seq = event.seq;
+            let (event, blobs) = with_payloads(plan, event).await?;
+            let Some((redactor, left)) = &mut redaction else {
+                writer.event(&event, &blobs, &[])?;
+                continue;
+            };
+            let done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
+            writer.event(&done.event, &done.blobs, &done.pointers)?;
+            redacted_events += u64::from(!done.pointers.is_empty());
+            left.add(seq, done.left);
         }
         spinner.say(&format!("{} of {} events", history.last(), plan.head));
     }
@@ -148,17 +206,17 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
         head_hash: end.head,
         original_head_hash,
         redacted_events,
+        left: redaction.map(|(_, left)| left),
     })
 }
 
-/// Writes one event; says whether texts were removed from it.
-async fn write_event(
+/// An event and what the file needs beside it.
+async fn with_payloads(
     plan: &Plan<'_>,
-    writer: &mut Writer<Target>,
     event: StoredEvent,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<(StoredEvent, Blobs)> {
     let seq = event.seq;
-    let payloads = payloads_of(&event).with_context(|| format!("event {seq}"))?;
+    let payloads = payloads_of(&event).with_context(|| cannot(seq))?;
     let mut blobs = Vec::new();
     for payload in payloads.into_iter().filter(|it| it.is_text || !plan.args.fixture) {
         let address = payload.blob.blob;
@@ -166,11 +224,9 @@ async fn write_event(
         let bytes = bytes.with_context(|| format!("a payload of event {seq}"))?;
         blobs.push((address, bytes));
     }
-    let Some(rules) = plan.rules else {
-        writer.event(&event, &blobs, &[])?;
-        return Ok(false);
-    };
-    let done = redact(rules, event, blobs).with_context(|| format!("event {seq}"))?;
-    writer.event(&done.event, &done.blobs, &done.pointers)?;
-    Ok(!done.pointers.is_empty())
+    Ok((event, blobs))
+}
+
+fn cannot(seq: Seq) -> String {
+    format!("event {seq} cannot be exported")
 }

@@ -1,11 +1,11 @@
 //! What follows for a tool call: may it run, must a person be asked, what after it was lost?
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::jitter;
-use crate::agent::{Agent, ToolKind, Verdict};
+use crate::agent::{Agent, ToolKind, ToolSpec, Verdict};
 use crate::apply::{CUT_OFF, FILTERED};
 use crate::event::{
     ApprovalRequested, EventBody, Question, RefusalReason, Timer, TimerStarted, ToolRefused,
@@ -13,8 +13,11 @@ use crate::event::{
 };
 use crate::ids::{ApprovalId, CallId, TimestampMs};
 use crate::json::action_digest;
-use crate::policy::{arguments_value, rule_on};
+use crate::policy::{Ruling, arguments_value, hides_argument, rule_on, rulings};
 use crate::state::{Call, CallStatus, SessionState};
+
+/// Name of the argument of `sleep`.
+pub(crate) const SECONDS: &str = "seconds";
 
 /// A call of the current step, and what a decision about it looks at.
 #[derive(Clone, Copy)]
@@ -67,20 +70,54 @@ fn schedule(call_id: CallId, call: &Call) -> EventBody {
 
 /// May a proposed call run?
 fn judge(open: OpenCall<'_>) -> EventBody {
-    let OpenCall { state, agent, call_id, call, now } = open;
-    let refuse = |reason, message: String| ToolRefused { call_id, reason, message }.into();
+    let OpenCall { agent, call, .. } = open;
     let Some(tool) = agent.tool(&call.tool) else { return refuse_unknown(open) };
     if let Some(problem) = &call.problem {
         let cut_off = problem == CUT_OFF || problem == FILTERED;
         let reason = if cut_off { RefusalReason::CutOff } else { RefusalReason::BadArguments };
-        return refuse(reason, problem.clone());
+        return refuse(open, reason, problem.clone());
     }
     if tool.kind == ToolKind::Sleep && sleep_ms(call).is_none() {
-        let message = "`seconds` must be a number that is not negative".to_string();
-        return refuse(RefusalReason::BadArguments, message);
+        return refuse_seconds(open);
     }
     let arguments = arguments_value(call.effective_arguments());
-    let ruling = rule_on(agent, tool, &arguments);
+    ruled(open, tool, rule_on(agent, tool, &arguments))
+}
+
+/// What may come of a proposed call where a marker stands for a text that nobody knows any more.
+pub(super) fn outcomes(open: OpenCall<'_>) -> Vec<EventBody> {
+    let OpenCall { agent, call, .. } = open;
+    let tool = match agent.tool(&call.tool) {
+        Some(tool) if call.problem.is_none() => tool,
+        Some(_) | None => return alloc::vec![judge(open)],
+    };
+    let arguments = arguments_value(call.effective_arguments());
+    let mut outcomes = Vec::new();
+    if tool.kind == ToolKind::Sleep {
+        let is_hidden = hides_argument(&arguments, SECONDS);
+        if is_hidden || sleep_ms(call).is_none() {
+            outcomes.push(refuse_seconds(open));
+        }
+        if !is_hidden && sleep_ms(call).is_none() {
+            return outcomes;
+        }
+    }
+    let rulings = rulings(agent, tool, &arguments);
+    outcomes.extend(rulings.into_iter().map(|ruling| ruled(open, tool, ruling)));
+    outcomes
+}
+
+fn refuse(open: OpenCall<'_>, reason: RefusalReason, message: String) -> EventBody {
+    ToolRefused { call_id: open.call_id, reason, message }.into()
+}
+
+fn refuse_seconds(open: OpenCall<'_>) -> EventBody {
+    let message = format!("`{SECONDS}` must be a number that is not negative");
+    refuse(open, RefusalReason::BadArguments, message)
+}
+
+fn ruled(open: OpenCall<'_>, tool: &ToolSpec, ruling: Ruling) -> EventBody {
+    let OpenCall { state, agent, call_id, call, now } = open;
     match ruling.verdict {
         Verdict::Allow => schedule(call_id, call),
         Verdict::Ask if state.grants.contains(&tool.name) => schedule(call_id, call),
@@ -88,7 +125,9 @@ fn judge(open: OpenCall<'_>) -> EventBody {
             let expires_at = agent.approval_expires_after_ms.map(|ms| now.plus_ms(ms));
             ask(open, Question::MayRun, ruling.rule, expires_at)
         }
-        Verdict::Deny => refuse(RefusalReason::Forbidden, format!("forbidden by {}", ruling.rule)),
+        Verdict::Deny => {
+            refuse(open, RefusalReason::Forbidden, format!("forbidden by {}", ruling.rule))
+        }
     }
 }
 
@@ -164,7 +203,7 @@ fn retry_later(open: OpenCall<'_>, doublings: u32) -> EventBody {
 /// The wait that a `sleep` call asks for. Saturates: a huge number of seconds never fires.
 fn sleep_ms(call: &Call) -> Option<u64> {
     let value = arguments_value(call.effective_arguments());
-    let seconds = value.get("seconds")?.as_f64()?;
+    let seconds = value.get(SECONDS)?.as_f64()?;
     // `as` saturates at the ends of u64 and NaN was excluded.
     (seconds.is_finite() && seconds >= 0.0).then_some((seconds * 1_000.0) as u64)
 }

@@ -25,6 +25,7 @@ mod pause;
 mod prompt;
 mod properties;
 mod replay;
+mod replay_redacted;
 mod shell;
 mod span_index;
 mod span_records;

@@ -1,7 +1,5 @@
 //! What needs whole histories: replay, and the comparison of two sessions.
 
-use stepwell_archive::redact::holds_marker;
-use stepwell_core::codec::encode;
 use stepwell_core::compare::{Difference, Outline, compare};
 use stepwell_core::replay::{Divergence, Replay};
 use stepwell_core::{Event, SessionId};
@@ -29,15 +27,10 @@ pub(super) async fn replay(
     let _turn = api.walks.acquire().await.ok();
     let mut played = Some(Replay::default());
     let mut answer = v1::ReplaySessionResponse::default();
-    let (mut divergence, mut is_redacted) = (None, false);
+    let mut divergence = None;
     let mut push = |event: Event| {
         let Some(mut replay) = played.take().filter(|_| event.seq.0 <= until) else { return };
         let seq = event.seq.0;
-        // It was redacted before it was imported here.
-        if !is_redacted && encode(&event.body).is_ok_and(|it| holds_marker(&it)) {
-            is_redacted = true;
-            replay.note_redaction();
-        }
         match replay.push(event) {
             Ok(()) => {
                 (answer.events, answer.inputs) = (seq, replay.inputs());

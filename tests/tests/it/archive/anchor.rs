@@ -52,6 +52,32 @@ async fn an_anchor_tells_intact_grown_rewritten_shortened_and_missing() -> Resul
     Ok(())
 }
 
+/// A file that every reader would call damaged is not made.
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_not_exported() -> Result<()> {
+    let (mut stage, session_id) = completed().await?;
+    for (i, change) in
+        ["body = '{'", "kind = 'tool_rewritten'", "body = '{}', kind = 'model_replied'"]
+            .into_iter()
+            .enumerate()
+    {
+        by_hand(&mut stage, &format!("UPDATE events SET {change} WHERE seq = 3")).await?;
+        for end in ["stepwell", "jsonl"] {
+            let path = stage.root().join(format!("bad-{i}.{end}"));
+            let words = ["export", &session_id, "-o", &path.to_string_lossy()];
+            let ran = stage.cli().run(&words).await?;
+            ran.expect(1)?;
+            ensure!(
+                ran.stderr.contains("event 3 cannot be exported: "),
+                "{change}: {}",
+                ran.stderr
+            );
+            ensure!(!path.exists(), "{change}: a file is left");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_anchor_holds_all_sessions_or_those_that_are_named() -> Result<()> {
     let (stage, first) = completed().await?;

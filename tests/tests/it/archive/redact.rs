@@ -45,7 +45,7 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     ensure!(there.contains("[redacted field bytes:") && !there.contains(KEY), "{there}");
     let replayed = desk.cli().run(&["replay", &session_id]).await?;
     replayed.expect(0)?;
-    ensure!(replayed.stdout.contains("digests not checked"), "{}", replayed.stdout);
+    ensure!(replayed.stdout.contains("decisions not checked"), "{}", replayed.stdout);
     let request = ReplaySessionRequest { session_id: session_id.clone(), until_seq: 0 };
     let api = Api::connect(&desk.server.url()).await?;
     let played = api.history().replay_session(request).await?.into_inner();
@@ -55,11 +55,92 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     desk.cli().one(&["export", &session_id, "-o", &again]).await?;
     let replayed = cli.run(&["replay", &again]).await?;
     replayed.expect(0)?;
-    ensure!(replayed.stdout.contains("digests not checked"), "{}", replayed.stdout);
+    ensure!(replayed.stdout.contains("decisions not checked"), "{}", replayed.stdout);
     ensure!(verdict(&desk.cli(), &["--anchor", &anchors], 1).await? == "rewritten");
     let ran = cli.run(&["import", &path]).await?;
     ran.expect(1)?;
     ensure!(ran.stderr.contains("redacted"), "{}", ran.stderr);
+    Ok(())
+}
+
+/// A model that sleeps, runs what a rule forbids, and names a tool that there is not.
+const RUNNER: &str = r#"
+[[step]]
+[[step.tool_calls]]
+name = "sleep"
+arguments = { seconds = 0.01 }
+[[step.tool_calls]]
+name = "shell"
+arguments = { command = "sudo reboot" }
+[[step.tool_calls]]
+name = "peekSECRETZZ"
+arguments = { what = "sky" }
+
+[[step]]
+content = "Done."
+"#;
+
+const RULES: &str = "[[approval.rules]]\ntool = \"shell\"\ncommands = [\"sudo\"]\nverdict = \"deny\"\n\
+                     [[approval.rules]]\ntool = \"shell\"\narguments = { command = \"XSECRETZZ*\" }\n\
+                     verdict = \"allow\"\n";
+
+/// What rules of the agent, schemas and clocks look at may be taken out, and the replay stays honest.
+#[tokio::test]
+async fn a_redacted_session_replays_whatever_was_taken_out() -> Result<()> {
+    let stage = Stage::embedded(RUNNER).await?;
+    let agent = agent_with(&["sleep", "shell"], RULES);
+    let session_id = stage.api.create("Run.", &agent).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let cli = stage.cli();
+    let field = |pointer: &str, event: &str| {
+        format!("[[field]]\nevent = \"{event}\"\npointer = \"{pointer}\"\n")
+    };
+    let secret = |name: &str, pattern: &str| {
+        format!("[[secret]]\nname = \"{name}\"\npattern = \"{pattern}\"\n")
+    };
+    for (i, rules) in [
+        field("/tool_calls/*/arguments", "model_replied"),
+        field("/message", "tool_refused"),
+        field("/agent/approval_rules/*/commands/*", "session_created"),
+        secret("sudo", "reboot|SECRETZZ|seconds"),
+        secret("z", "hello|echo|sudo"),
+        secret("z", "[a-z]+"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let rules = stage.write("rules.toml", rules)?;
+        let path = stage.root().join(format!("{i}.stepwell")).to_string_lossy().into_owned();
+        cli.run(&["export", &session_id, "-o", &path, "--redact", &rules]).await?.expect(0)?;
+        let replayed = cli.run(&["replay", &path]).await?;
+        replayed.expect(0)?;
+        let said = &replayed.stdout;
+        ensure!(said.contains("same") && said.contains("not checked"), "{i}: {said}");
+        ensure!(!said.contains(" 1 decisions"), "{said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_rule_finds_goes_or_is_told() -> Result<()> {
+    let stage = Stage::embedded(RUNNER).await?;
+    let agent = agent_with(&["sleep", "shell"], RULES).replace("tester", "NAMESECRETZZ");
+    let session_id = stage.api.create("Run.", &agent).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let rules = "[[secret]]\nname = \"z\"\npattern = \"[a-zA-Z]+SECRETZZ\"\n";
+    let rules = stage.write("rules.toml", rules)?;
+    let path = stage.root().join("left.jsonl").to_string_lossy().into_owned();
+    let words = ["export", &session_id, "-o", &path, "--force", "--redact", &rules];
+    let ran = stage.cli().run(&words).await?;
+    ran.expect(0)?;
+    let told = ["still find something in 1 place ", "event 1 /agent/name"];
+    ensure!(told.iter().all(|it| ran.stderr.contains(it)), "{}", ran.stderr);
+    let file = std::fs::read_to_string(&path)?;
+    ensure!(file.matches("SECRETZZ").count() == 1, "{file}");
+    let made = stage.cli().one(&words).await?;
+    ensure!(made["left"]["count"] == 1, "{made}");
+    ensure!(made["left"]["places"][0]["pointer"] == "/agent/name", "{made}");
+    ensure!(made["left"]["places"][0]["seq"] == 1, "{made}");
     Ok(())
 }
 

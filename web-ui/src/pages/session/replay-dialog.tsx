@@ -34,8 +34,8 @@ export function ReplayDialog({ sessionId, onMoment, onClose }: Props) {
       )}
       {data !== undefined && data.unchecked > 0 && (
         <p className="quiet">
-          {data.unchecked} {data.unchecked === 1 ? "digest was" : "digests were"} not checked: texts
-          of this session were redacted before it was imported.
+          {data.unchecked} {data.unchecked === 1 ? "decision was" : "decisions were"} not checked:
+          texts of this session were redacted before it was imported.
         </p>
       )}
       {data !== undefined && data.verdict !== "same" && (

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use serde::Serialize;
-use stepwell_archive::redact::holds_marker;
-use stepwell_archive::{Item, Limits};
+use stepwell_archive::Limits;
 use stepwell_core::replay::{Divergence, Replay};
 
 use super::{against, core_event};
@@ -19,6 +18,7 @@ use crate::exit::Exit;
 use crate::out::{Tone, in_words};
 use crate::progress::Spinner;
 use crate::view::visible::brief;
+use crate::view::when::counted;
 
 /// What became of one replay.
 #[derive(Debug, Default, Serialize)]
@@ -29,10 +29,8 @@ struct Verdict {
     outcome: &'static str,
     events: u64,
     inputs: u64,
-    /// Requests whose bytes could not be compared, because texts were redacted.
+    /// Decisions that could not be compared whole, because texts were redacted.
     unchecked: u64,
-    #[serde(skip)]
-    is_redacted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -149,15 +147,11 @@ fn play_file(
     let mut reader = open_file(path, Limits::default())?;
     verdict.session_id = reader.header().session_id.to_string();
     let mut replay = Replay::default();
-    let (mut divergence, mut is_redacted) = (None, false);
+    let mut divergence = None;
     while let Some(item) = reader.next_item()? {
         let seq = item.event.seq.0;
         if divergence.is_some() || until.is_some_and(|until| seq > until) {
             continue;
-        }
-        if !is_redacted && (!item.redacted.is_empty() || is_marked(&item)) {
-            is_redacted = true;
-            replay.note_redaction();
         }
         match replay.push(item.event) {
             Ok(()) => (verdict.events, verdict.inputs) = (seq, replay.inputs()),
@@ -165,17 +159,10 @@ fn play_file(
         }
     }
     verdict.unchecked = replay.unchecked();
-    verdict.is_redacted = reader.header().redacted || is_redacted;
     if divergence.is_some() || until.is_some() {
         return Ok(divergence);
     }
     Ok(replay.end().err().map(|divergence| *divergence))
-}
-
-/// Whether texts were removed before the session came to where this file was made.
-fn is_marked(item: &Item) -> bool {
-    let mut payloads = item.blobs.iter().filter_map(|(_, bytes)| std::str::from_utf8(bytes).ok());
-    holds_marker(&item.stored.body) || payloads.any(holds_marker)
 }
 
 async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdict {
@@ -192,11 +179,6 @@ fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
             verdict.outcome = "diverged";
             verdict.seq = Some(divergence.seq.0);
             verdict.reason = divergence.in_words();
-            if verdict.is_redacted {
-                verdict
-                    .reason
-                    .push_str(" (texts of this session were redacted; it may come from that)");
-            }
         }
         Err(error) => {
             verdict.outcome = "error";
@@ -217,11 +199,6 @@ async fn play(
         for event in &page {
             if until.is_some_and(|until| event.seq > until) {
                 return Ok(None);
-            }
-            // It was redacted before it was imported here.
-            if !verdict.is_redacted && holds_marker(&event.body_json) {
-                verdict.is_redacted = true;
-                replay.note_redaction();
             }
             if let Err(divergence) = replay.push(core_event(event)?) {
                 return Ok(Some(*divergence));
@@ -244,7 +221,11 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
         "same" => {
             let unchecked = match verdict.unchecked {
                 0 => String::new(),
-                some => format!("; {some} digests not checked: texts were redacted"),
+                some => {
+                    let decisions =
+                        counted(usize::try_from(some).unwrap_or(usize::MAX), "decision");
+                    format!("; {decisions} not checked: texts were redacted")
+                }
             };
             format!(
                 "{id}  {}  {} events from {} inputs{unchecked}",
