@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
 
+use memchr::memmem;
 use serde_json::Value;
 
 use crate::codec::encode;
@@ -40,7 +41,8 @@ pub struct Marker<'a> {
 
 /// The markers of a text, in order.
 pub fn markers(text: &str) -> impl Iterator<Item = Marker<'_>> {
-    text.match_indices(MARKER_FRONT).filter_map(|(start, _)| {
+    // Every text of a history is searched: much faster than `str::match_indices`.
+    memmem::find_iter(text.as_bytes(), MARKER_FRONT).filter_map(|start| {
         let words = text.get(start + MARKER_FRONT.len()..)?.split(']').next()?;
         let (rule, rest) = words.split_once(" bytes:")?;
         let (bytes, digest) = rest.split_once(" blake3:")?;
