@@ -38,7 +38,8 @@ const ARROWS: &[(&str, Arrows)] = &[
 ];
 
 /// All that the core may use from outside: each works without `std` and does no IO.
-const CORE_MAY_USE: &[&str] = &["blake3", "ryu-js", "serde", "serde_json", "thiserror", "ulid"];
+const CORE_MAY_USE: &[&str] =
+    &["blake3", "memchr", "ryu-js", "serde", "serde_json", "thiserror", "ulid"];
 
 /// Programs may give up with a message; libraries have errors that their callers can tell apart.
 const ANYHOW_USERS: &[&str] = &["stepwell-cli", "stepwell-bench", "stepwell-tests", "xtask"];
