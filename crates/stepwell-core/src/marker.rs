@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use core::ops::Range;
 
-use memchr::memmem;
+use memchr::memchr_iter;
 use serde_json::Value;
 
 use crate::codec::encode;
@@ -41,8 +41,7 @@ pub struct Marker<'a> {
 
 /// The markers of a text, in order.
 pub fn markers(text: &str) -> impl Iterator<Item = Marker<'_>> {
-    // Every text of a history is searched: much faster than `str::match_indices`.
-    memmem::find_iter(text.as_bytes(), MARKER_FRONT).filter_map(|start| {
+    fronts(text).filter_map(|start| {
         let words = text.get(start + MARKER_FRONT.len()..)?.split(']').next()?;
         let (rule, rest) = words.split_once(" bytes:")?;
         let (bytes, digest) = rest.split_once(" blake3:")?;
@@ -51,6 +50,14 @@ pub fn markers(text: &str) -> impl Iterator<Item = Marker<'_>> {
         let is_whole = is_rule_name(rule) && is_digest(digest) && end <= text.len();
         is_whole.then_some(Marker { range: start..end, rule, bytes, digest })
     })
+}
+
+/// Where a marker may begin. Replay searches every text of a history, mostly in vain, and so pays for
+/// nothing but the search of one byte.
+fn fronts(text: &str) -> impl Iterator<Item = usize> {
+    let is_front =
+        |start: &usize| text.get(*start..).is_some_and(|it| it.starts_with(MARKER_FRONT));
+    memchr_iter(b'[', text.as_bytes()).filter(is_front)
 }
 
 /// Whether a marker stands in a text: it is not the original one, wherever it lies by now.
