@@ -64,17 +64,20 @@ function said({ name, value, unit, goal }: Line): string {
 
 /** Milliseconds since the address was opened. */
 interface Painted {
+  /** The browser's own first paint with content: the page without what must be asked for. */
+  readonly page: number;
   /** The frame that shows the newest messages, the header and why it waits. */
   readonly messages: number;
   /** The frame that shows the newest rows of the tree. */
   readonly tree: number;
 }
 
-/** A skeleton is no paint: what counts is what the person came for. */
-function told({ messages, tree }: Painted, when: string): Line[] {
+/** A skeleton is a first paint, but what counts is what the person came for. */
+function told({ page, messages, tree }: Painted, when: string): Line[] {
   // A first look at the tree reads the whole history; nobody waits for it to read the conversation.
   const treeGoal = when.startsWith("first look") ? Number.POSITIVE_INFINITY : 300;
   return [
+    { name: `${when}first paint of the page`, value: page, unit: "ms", goal: 300 },
     { name: `${when}newest messages painted`, value: messages, unit: "ms", goal: 300 },
     { name: `${when}newest rows of the tree painted`, value: tree, unit: "ms", goal: treeGoal },
   ];
@@ -83,7 +86,7 @@ function told({ messages, tree }: Painted, when: string): Line[] {
 function middle(all: readonly Painted[]): Painted {
   const of = (which: keyof Painted) =>
     all.map((it) => it[which]).sort((a, b) => a - b)[Math.floor(all.length / 2)] ?? 0;
-  return { messages: of("messages"), tree: of("tree") };
+  return { page: of("page"), messages: of("messages"), tree: of("tree") };
 }
 
 /** Notes when the newest message and the newest row of the tree were painted. */
@@ -118,7 +121,11 @@ async function firstPaint(page: Page, url: string): Promise<Painted> {
     const painted = Reflect.get(window, "painted") as Partial<Painted> | undefined;
     return Number.isFinite(painted?.messages) && Number.isFinite(painted?.tree);
   });
-  return page.evaluate(() => Reflect.get(window, "painted") as Painted);
+  return page.evaluate(() => {
+    const first = performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0;
+    const painted = Reflect.get(window, "painted") as Omit<Painted, "page">;
+    return { ...painted, page: first };
+  });
 }
 
 /** From the press on the strip until the conversation of that moment is there. */
