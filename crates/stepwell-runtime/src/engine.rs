@@ -359,8 +359,12 @@ impl Engine {
 
     /// What only the live engine knows about a session.
     pub fn live(&self, session_id: SessionId) -> LiveInfo {
-        let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        match owned.get(&session_id) {
+        let mailbox = {
+            let owned = self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner);
+            owned.get(&session_id).cloned()
+        };
+        // One lock after the other, never one inside the other.
+        match mailbox {
             Some(mailbox) => {
                 LiveInfo { in_memory: true, blocked: mailbox.blocked(), absent_tool: None }
             }

@@ -10,15 +10,10 @@ use stepwell_core::{EventBody, EventKind, JsonText, Text};
 /// The whole output beside a shortened one. It lies beside the event and is handled apart.
 pub(super) const FULL_OUTPUT: &str = "/full_output";
 
-/// Fields that rules can name, as JSON pointers into the body; `*` stands for every place of a list.
-pub const FIELDS: &[(EventKind, &[&str])] = &[
-    (
-        EventKind::SessionCreated,
+/// Fields of an event with an agent's definition in it: those of the definition, and its own.
+macro_rules! with_definition {
+    ($($own:literal),* $(,)?) => {
         &[
-            "/task",
-            "/title",
-            "/labels/*/key",
-            "/labels/*/value",
             "/agent/instructions",
             "/agent/model/base_url",
             "/agent/model/replicas/*",
@@ -38,7 +33,16 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
             "/agent/output/answer/regex",
             "/agent/output/answer/choice/*",
             "/agent/output/answer/grammar",
-        ],
+            $($own,)*
+        ]
+    };
+}
+
+/// Fields that rules can name, as JSON pointers into the body; `*` stands for every place of a list.
+pub const FIELDS: &[(EventKind, &[&str])] = &[
+    (
+        EventKind::SessionCreated,
+        with_definition!["/task", "/title", "/labels/*/key", "/labels/*/value"],
     ),
     (
         EventKind::ModelReplied,
@@ -65,27 +69,8 @@ pub const FIELDS: &[(EventKind, &[&str])] = &[
     (EventKind::ResumeRequested, &[]),
     (
         EventKind::OverrideApplied,
-        &[
+        with_definition![
             "/title",
-            "/agent/instructions",
-            "/agent/model/base_url",
-            "/agent/model/replicas/*",
-            "/agent/model/fallbacks/*/base_url",
-            "/agent/model/fallbacks/*/replicas/*",
-            "/agent/model/parameters",
-            "/agent/tools/*/description",
-            "/agent/tools/*/parameters",
-            "/agent/tools/*/output_schema",
-            "/agent/approval_rules/*/arguments/*/pattern",
-            "/agent/approval_rules/*/commands/*",
-            "/agent/output/relaxed/*/schema",
-            "/agent/output/relaxed/*/dropped/*",
-            "/agent/output/answer/schema/schema",
-            "/agent/output/answer/schema/relaxed/schema",
-            "/agent/output/answer/schema/relaxed/dropped/*",
-            "/agent/output/answer/regex",
-            "/agent/output/answer/choice/*",
-            "/agent/output/answer/grammar",
             "/edits/*/tool_result/output",
             "/edits/*/model_reply/content",
             "/edits/*/model_reply/reasoning",
