@@ -9,8 +9,8 @@ use proptest::test_runner::TestRunner;
 use stepwell_core::codec::encode;
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
-    ApprovalDecision, Edit, EventBody, EventKind, Family, FinishReason, ModelErrorKind, ToolCall,
-    ToolOutcome,
+    ApprovalDecision, Edit, Event, EventBody, EventKind, Family, FinishReason, ModelErrorKind,
+    ToolCall, ToolOutcome,
 };
 use stepwell_core::replay::replay;
 use stepwell_core::spans::{SpanIndex, spans};
@@ -319,17 +319,34 @@ fn check_size(world: &World) {
             assert!(bytes <= DECISION_BYTES_MAX, "{bytes} bytes: {event:?}");
         }
     }
-    let calls: usize = world
-        .events
-        .iter()
-        .map(|event| match &event.body {
-            EventBody::ModelReplied(it) => it.tool_calls.len(),
-            _ => 0,
-        })
-        .sum();
+    let calls = wished(&world.events);
     let count = |family| world.events.iter().filter(|it| it.body.kind().family() == family).count();
     let bound = 2 * count(Family::Input) + 3 * calls;
     assert!(count(Family::Decision) <= bound, "{} decisions", count(Family::Decision));
+}
+
+/// How many calls were asked for. A fork asks for what its edits have the model say, and anew for the
+/// calls that were open, which are of the last step.
+fn wished(events: &[Event]) -> usize {
+    let (mut total, mut last_step) = (0, 0);
+    for event in events {
+        match &event.body {
+            EventBody::ModelReplied(it) => {
+                last_step = it.tool_calls.len();
+                total += last_step;
+            }
+            EventBody::OverrideApplied(it) => {
+                for edit in &it.edits {
+                    if let Edit::ModelReply(reply) = edit {
+                        last_step = reply.tool_calls.len();
+                    }
+                }
+                total += last_step;
+            }
+            _ => {}
+        }
+    }
+    total
 }
 
 /// A write is started again only after a person said that it did not happen, or its worker that it
