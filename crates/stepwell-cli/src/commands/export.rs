@@ -158,7 +158,7 @@ fn file_name(session_id: SessionId, is_fixture: bool) -> PathBuf {
 
 fn report(context: &Context, exported: &Exported) {
     let Exported { session_id, file, redacted_events, .. } = exported;
-    let events = view::when::counted(usize::try_from(exported.events).unwrap_or(0), "event");
+    let events = view::when::counted(exported.events, "event");
     let removed = match exported.original_head_hash {
         Some(_) => format!("; texts were removed from {redacted_events} of them"),
         None => String::new(),
@@ -193,7 +193,7 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
             redacted_events += u64::from(!done.pointers.is_empty());
             left.add(seq, done.left);
         }
-        spinner.say(&format!("{} of {} events", history.last(), plan.head));
+        spinner.say(&format!("{} of {}", history.last(), view::when::counted(plan.head, "event")));
     }
     spinner.hide();
     let original_head_hash = plan.rules.is_some().then(|| original.head());

@@ -19,6 +19,7 @@ use crate::client::{Client, Refusal};
 use crate::exit::Exit;
 use crate::out::{Tone, without_numbers};
 use crate::view;
+use crate::view::when::counted;
 
 /// Longest line of an anchor file, in bytes: a line has about 150.
 const ANCHOR_LINE_BYTES_MAX: usize = 4_096;
@@ -180,7 +181,7 @@ async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> 
     };
     let events = expected(response.session.as_ref(), "session")?.head_seq;
     if events < *anchored {
-        let detail = format!("{events} events where there were {anchored}");
+        let detail = format!("{} where there were {anchored}", counted(events, "event"));
         return Ok(finding(Verdict::Shortened, events, detail));
     }
     let (verdict, detail) = match head_hash(client, *session_id, *anchored).await {
@@ -203,10 +204,10 @@ pub(super) fn is_damaged(error: &anyhow::Error) -> bool {
 /// The history is the anchored one, as far as that goes.
 fn of_length(events: u64, anchored: u64) -> (Verdict, String) {
     if events > anchored {
-        let detail = format!("{events} events, the first {anchored} as they were");
+        let detail = format!("{}, the first {anchored} as they were", counted(events, "event"));
         (Verdict::Grew, detail)
     } else {
-        (Verdict::Intact, format!("{events} events"))
+        (Verdict::Intact, counted(events, "event"))
     }
 }
 
@@ -280,16 +281,19 @@ impl Seen {
     fn alone(&self) -> (Verdict, String) {
         let events = self.events;
         if self.is_redacted {
-            (Verdict::Redacted, format!("{events} events, without the texts that were removed"))
+            (
+                Verdict::Redacted,
+                format!("{}, without the texts that were removed", counted(events, "event")),
+            )
         } else {
-            (Verdict::Intact, format!("{events} events"))
+            (Verdict::Intact, counted(events, "event"))
         }
     }
 
     fn against(&self, anchor: &Anchor) -> (Verdict, String) {
         let (events, anchored) = (self.events, anchor.events);
         if events < anchored {
-            let detail = format!("{events} events where there were {anchored}");
+            let detail = format!("{} where there were {anchored}", counted(events, "event"));
             return (Verdict::Shortened, detail);
         }
         if self.is_redacted {

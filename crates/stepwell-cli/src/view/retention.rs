@@ -69,7 +69,7 @@ impl Sum {
 }
 
 fn size(events: u64, count: u64) -> String {
-    let events = counted(usize::try_from(events).unwrap_or(usize::MAX), "event");
+    let events = counted(events, "event");
     format!("{events}, {}", bytes(count))
 }
 

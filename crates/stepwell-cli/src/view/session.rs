@@ -264,8 +264,8 @@ fn agent(session: &Session) -> String {
 }
 
 fn progress(session: &Session) -> String {
-    let steps = when::counted(session.step as usize, "step");
-    format!("{steps}, {}", when::counted(session.head_seq as usize, "event"))
+    let steps = when::counted(session.step, "step");
+    format!("{steps}, {}", when::counted(session.head_seq, "event"))
 }
 
 fn tokens(session: &Session) -> String {

@@ -105,9 +105,12 @@ pub(crate) fn number(count: u64) -> String {
     grouped
 }
 
-/// `1 session`, `2 sessions`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+/// `1 session`, `2 sessions`, `1,234 sessions`.
+pub(crate) fn counted(count: impl TryInto<u64>, thing: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {thing}"),
+        count => format!("{} {thing}s", number(count)),
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +174,7 @@ mod tests {
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(counted(1, "session"), "1 session");
         assert_eq!(counted(0, "session"), "0 sessions");
+        assert_eq!(counted(1234, "session"), "1,234 sessions");
     }
 
     #[test]

@@ -120,7 +120,7 @@ mod tests {
             (0, 0, "none waits"),
             (1, 0, "1 action waits for a person"),
             (3, 1, "3 actions wait for a person, the outcome of 1 is unknown"),
-            (1_000, 0, "at least 1000 actions wait for a person"),
+            (1_000, 0, "at least 1,000 actions wait for a person"),
         ] {
             let finding = open_approvals(open, lost);
             let status = if open == 0 { Health::Ok } else { Health::Warn };

@@ -16,8 +16,8 @@ pub(super) async fn look(context: &Context, folder: &Path) -> anyhow::Result<Vec
     let folder = folder.to_owned();
     let mut checking = tokio::task::spawn_blocking(move || {
         check(&folder, &mut |it| {
-            let (sessions, events) = (number(it.sessions), number(it.events));
-            news.send_replace(format!("{sessions} sessions read, {events} events"));
+            let (sessions, events) = (counted(it.sessions, "session"), counted(it.events, "event"));
+            news.send_replace(format!("{sessions} read, {events}"));
         })
     });
     let mut spinner = Spinner::new(context.out);
@@ -71,14 +71,15 @@ fn unusable(error: &OpenError) -> Finding {
 fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
     let SessionsCheck { sessions, events, damaged, named } = check;
     if *damaged == 0 {
-        let message = format!("{} sessions whole, {} events", number(*sessions), number(*events));
+        let message =
+            format!("{} whole, {}", counted(*sessions, "session"), counted(*events, "event"));
         return vec![Finding::ok("history", message)];
     }
     let line = |it: &DamagedSession| {
         Finding::fail("history", format!("session {}: {}", it.session_id, it.reason), "")
     };
     let mut findings: Vec<Finding> = named.iter().map(line).collect();
-    let count = counted(usize::try_from(*damaged).unwrap_or(usize::MAX), "session");
+    let count = counted(*damaged, "session");
     let message = format!("{count} of {} cannot be read to the end", number(*sessions));
     let id = named.first().map_or("ID", |it| it.session_id.as_str());
     let next = format!(

@@ -59,7 +59,11 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
         while let Some(page) = pages.next().await? {
             for session in page {
                 let done = sum.same + sum.diverged + sum.failed;
-                spinner.say(&format!("replayed {done} sessions, {} events", sum.events));
+                spinner.say(&format!(
+                    "replayed {}, {}",
+                    counted(done, "session"),
+                    counted(sum.events, "event")
+                ));
                 let verdict = replay(&client, &session.session_id, args.until).await;
                 if verdict.outcome != "same" || context.out.is_json {
                     spinner.hide();
@@ -101,9 +105,10 @@ fn summary(context: &Context, args: &ReplayArgs, sum: &Sum) -> anyhow::Result<Ex
         let Sum { same, diverged, failed, events } = sum;
         let failed =
             if *failed > 0 { format!(", {failed} could not be read") } else { String::new() };
-        context
-            .out
-            .line(&format!("{same} the same, {diverged} diverged{failed}; {events} events"))?;
+        context.out.line(&format!(
+            "{same} the same, {diverged} diverged{failed}; {}",
+            counted(*events, "event")
+        ))?;
     }
     if sum.failed > 0 {
         bail!("{} of the sessions could not be replayed", sum.failed);
@@ -127,7 +132,8 @@ fn refuse_behind_end(verdict: &mut Verdict, until: Option<u64>) {
     let events = verdict.events;
     if let Some(until) = until.filter(|it| verdict.outcome == "same" && *it > events) {
         verdict.outcome = "error";
-        verdict.reason = format!("--until: there is no event {until}, it has {events} events");
+        verdict.reason =
+            format!("--until: there is no event {until}, it has {}", counted(events, "event"));
     }
 }
 
@@ -222,16 +228,15 @@ fn tell(context: &Context, verdict: &Verdict) -> anyhow::Result<()> {
             let unchecked = match verdict.unchecked {
                 0 => String::new(),
                 some => {
-                    let decisions =
-                        counted(usize::try_from(some).unwrap_or(usize::MAX), "decision");
+                    let decisions = counted(some, "decision");
                     format!("; {decisions} not checked: texts were redacted")
                 }
             };
             format!(
-                "{id}  {}  {} events from {} inputs{unchecked}",
+                "{id}  {}  {} from {}{unchecked}",
                 out.paint.tone(Tone::Good, "same"),
-                verdict.events,
-                verdict.inputs
+                counted(verdict.events, "event"),
+                counted(verdict.inputs, "input")
             )
         }
         other => {
