@@ -14,6 +14,7 @@ use stepwell_ports::ModelFailure;
 
 use crate::connect::Clients;
 use crate::endpoints::{beside, in_api, load};
+use crate::listed::context_of;
 use crate::read::read_whole;
 use crate::target::Target;
 
@@ -111,10 +112,7 @@ impl Prober<'_> {
                 return Ok(Capability { name, support: Support::Unknown, detail: words });
             }
         };
-        let models = listed.get("data").and_then(Value::as_array);
-        let own = models.into_iter().flatten().find(|it| it["id"] == self.model);
-        let tokens = own.and_then(|it| it.get("max_model_len")).and_then(Value::as_u64);
-        Ok(match tokens {
+        Ok(match context_of(&listed, self.model) {
             Some(tokens) => {
                 Capability { name, support: Support::Yes, detail: format!("{tokens} tokens") }
             }
