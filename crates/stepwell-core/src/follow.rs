@@ -218,15 +218,18 @@ fn after_failure(
     TimerStarted { timer: Timer::ModelRetry, due_at }.into()
 }
 
-/// Exponential backoff with jitter; a server's `Retry-After` is kept at least as long as asked.
+/// Exponential backoff with jitter; a server's `Retry-After` is kept at least as long as asked, unless
+/// the next attempt goes to another one.
 fn backoff_ms(state: &SessionState, agent: &Agent, failure: &ModelFailed) -> u64 {
     let policy = &agent.retry;
-    if let Some(asked) = failure.retry_after_ms {
+    let asks_another = agent.model.fallback_at(failure.attempt)
+        != agent.model.fallback_at(failure.attempt.saturating_add(1));
+    if let Some(asked) = failure.retry_after_ms.filter(|_| !asks_another) {
         let wait = policy.granted_ms(asked);
         return wait.saturating_add(jitter(state, failure.attempt, (wait / 10).min(1_000)));
     }
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
-    let (before, policy) = if is_quota {
+    let (before, policy) = if is_quota && !asks_another {
         let (base_ms, cap_ms) = (QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX);
         (state.quota_waits, RetryPolicy { base_ms, cap_ms, ..*policy })
     } else {

@@ -40,7 +40,8 @@ impl Target {
         let error = WireError::read(&body);
         let words = match &error {
             Some(error) if !error.message.is_empty() => error.message.clone(),
-            Some(_) | None => excerpt(&body),
+            // Struck out before anything is cut: what is left of half a key could not be found.
+            Some(_) | None => excerpt(&self.without_key(body.clone())),
         };
         let kind_words = error.map(|it| it.kind).unwrap_or_default();
         let kind = kind_of_status(status, &format!("{kind_words} {words}"));
@@ -282,6 +283,25 @@ mod tests {
     fn pages_are_shown_short() {
         assert_eq!(excerpt("<html>\n  <b>502</b>\n"), "<html> <b>502</b>");
         assert_eq!(excerpt(&"ä ".repeat(1_000)).chars().count(), EXCERPT_CHARS_MAX + 1);
+    }
+
+    /// Wherever a page is cut, and however often it holds the key, no piece of it is left.
+    #[test]
+    fn pages_are_shown_without_the_key() {
+        let key = "sk-SECRET-0123456789";
+        let target = Target::new("http://h/v1", Some("K"), |_| Some(key.to_owned())).ok().unwrap();
+        for before in 0..key.len() {
+            for body in [" sk-SECRET-0123456789".repeat(40), key.repeat(40)] {
+                let body = format!("{}{body}", "x".repeat(before));
+                for cut in [body.len(), body.len() - 7] {
+                    let body = body[..cut].to_owned();
+                    let refusal =
+                        Refusal { status: 500, retry_after_ms: None, location: None, body };
+                    let message = target.refused(refusal).message;
+                    assert!(!message.contains("sk-SEC"), "{message}");
+                }
+            }
+        }
     }
 
     #[test]
