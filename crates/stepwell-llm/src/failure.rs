@@ -92,6 +92,16 @@ impl Target {
         ModelFailure { http_status: Some(status), context, ..self.failure(kind, message) }
     }
 
+    /// The answer is packed, which nobody asked for.
+    pub(crate) fn encoded(&self, encoding: &str) -> ModelFailure {
+        let message = format!(
+            "the answer is encoded ({encoding}) although no encoding was asked for: switch \
+             compression off in the server, or in the proxy before it"
+        );
+        let failure = self.failure(ModelErrorKind::BadResponse, message);
+        ModelFailure { http_status: Some(200), ..failure }
+    }
+
     /// A limit passed.
     pub(crate) fn timed_out(&self, limit: Limit, status: Option<u16>) -> ModelFailure {
         let failure = self.failure(ModelErrorKind::Timeout, limit.to_string());
@@ -114,13 +124,25 @@ impl Target {
         } else if error.is_connect() && cause.contains("dns error") {
             format!("the host name of {address} cannot be resolved: {cause}")
         } else if let Some(tls) = tls_error(error) {
-            format!("no TLS connection to {address}: {tls}")
+            format!("no TLS connection to {address}: {tls}{}", self.scheme_advice(&tls))
         } else if error.is_connect() {
-            format!("no connection to {address}: {cause}")
+            format!("no connection to {address}: {cause}{}", self.scheme_advice(&cause))
         } else {
             format!("the connection to {address} broke before the answer: {cause}")
         };
         self.failure(ModelErrorKind::Transport, message)
+    }
+
+    /// What to try when a server does not begin to speak TLS.
+    fn scheme_advice(&self, cause: &str) -> &'static str {
+        let is_other = ["handshake eof", "corrupt message", "InvalidContentType"]
+            .iter()
+            .any(|words| cause.contains(words));
+        if self.url.scheme() == "https" && is_other {
+            " (does it speak HTTPS? Try http:// in base_url)"
+        } else {
+            ""
+        }
     }
 
     /// The connection broke in the middle of the answer.
