@@ -269,6 +269,10 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
 fn answered(state: &mut SessionState, it: &ModelReplied, bytes: u64, messages: u32) {
     if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
         state.account.add(&model, it);
+        if it.usage.total() == 0 {
+            let calls = it.tool_calls.iter().map(|call| call.arguments.bytes()).sum::<u64>();
+            state.account.estimate(bytes.saturating_add(it.content.bytes()).saturating_add(calls));
+        }
         let tokens = it.usage.prompt_tokens;
         // Zero is a server that does not count.
         if tokens > 0 {
