@@ -6,6 +6,7 @@
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -108,32 +109,40 @@ pub enum JsonProblem {
 /// Reads one JSON value strictly: no duplicate keys, no infinite numbers, bounded depth.
 /// Cost: O(bytes × depth).
 pub fn read_strict(text: &str) -> Result<Value, JsonProblem> {
-    let raw: &RawValue = serde_json::from_str(text).map_err(|error| problem(&error))?;
-    read_level(raw, 0)
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| problem(text, text, &error))?;
+    read_level(text, raw, 0)
 }
 
-fn problem(error: &serde_json::Error) -> JsonProblem {
+/// What is wrong with `part`, a piece of `whole`, with its place in `whole`.
+fn problem(whole: &str, part: &str, error: &serde_json::Error) -> JsonProblem {
+    let begin = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    let before = whole.get(..begin).unwrap_or_default();
+    let line = before.matches('\n').count() + error.line();
+    let begun = if error.line() == 1 { before.rsplit('\n').next().map_or(0, str::len) } else { 0 };
+    let column = begun + error.column();
     if error.is_eof() {
-        JsonProblem::Truncated { line: error.line(), column: error.column() }
-    } else if error.to_string().contains("recursion limit") {
-        JsonProblem::TooDeep
-    } else {
-        JsonProblem::Invalid { reason: error.to_string() }
+        return JsonProblem::Truncated { line, column };
     }
+    let reason = error.to_string();
+    if reason.contains("recursion limit") {
+        return JsonProblem::TooDeep;
+    }
+    let words = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(words, _)| words);
+    JsonProblem::Invalid { reason: format!("{words} at line {line} column {column}") }
 }
 
-fn read_level(raw: &RawValue, depth: usize) -> Result<Value, JsonProblem> {
+fn read_level(whole: &str, raw: &RawValue, depth: usize) -> Result<Value, JsonProblem> {
     if depth > DEPTH_MAX {
         return Err(JsonProblem::TooDeep);
     }
     let text = raw.get();
+    let wrong = |error| problem(whole, text, &error);
     match text.trim_start().bytes().next() {
         Some(b'{') => {
-            let members: Members<'_> =
-                serde_json::from_str(text).map_err(|error| problem(&error))?;
+            let members: Members<'_> = serde_json::from_str(text).map_err(wrong)?;
             let mut map = serde_json::Map::new();
             for (key, value) in members.0 {
-                let value = read_level(value, depth + 1)?;
+                let value = read_level(whole, value, depth + 1)?;
                 if map.insert(key.clone().into_owned(), value).is_some() {
                     return Err(JsonProblem::DuplicateKey { key: key.into_owned() });
                 }
@@ -141,14 +150,13 @@ fn read_level(raw: &RawValue, depth: usize) -> Result<Value, JsonProblem> {
             Ok(Value::Object(map))
         }
         Some(b'[') => {
-            let items: Vec<&RawValue> =
-                serde_json::from_str(text).map_err(|error| problem(&error))?;
+            let items: Vec<&RawValue> = serde_json::from_str(text).map_err(wrong)?;
             let values: Result<Vec<_>, _> =
-                items.into_iter().map(|item| read_level(item, depth + 1)).collect();
+                items.into_iter().map(|item| read_level(whole, item, depth + 1)).collect();
             values.map(Value::Array)
         }
         Some(_) | None => {
-            let value: Value = serde_json::from_str(text).map_err(|error| problem(&error))?;
+            let value: Value = serde_json::from_str(text).map_err(wrong)?;
             if let Value::Number(number) = &value
                 && !number.as_f64().is_some_and(f64::is_finite)
             {
@@ -359,6 +367,19 @@ mod tests {
         assert!(matches!(read_strict(r#"{"a":NaN}"#), Err(JsonProblem::Invalid { .. })));
         let deep = alloc::format!("{}1{}", "[".repeat(100), "]".repeat(100));
         assert_eq!(read_strict(&deep), Err(JsonProblem::TooDeep));
+    }
+
+    /// Wherever the slip stands, its place is told as it stands in the whole text.
+    #[test]
+    fn a_slip_in_a_nested_text_is_told_with_its_place_in_the_whole() {
+        for (text, place) in [
+            (r#"{"path":"a","content":"\ud800x"}"#, "line 1 column 30"),
+            ("{\"a\":[1,\n  {\"b\":\"\\ud800x\"}]}", "line 2 column 15"),
+            ("{\n \"a\":\n\"\\ud800x\"}", "line 3 column 8"),
+        ] {
+            let problem = read_strict(text).unwrap_err().to_string();
+            assert!(problem.ends_with(place), "{text}: {problem}");
+        }
     }
 
     #[test]
