@@ -147,6 +147,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               then={then}
               rowsThen={selection.rowsThen}
               selectedId={selection.spanId}
+              selected={selection.span}
               isChosen={selection.isChosen}
               selectedRow={selection.row}
               onSelect={selection.selectSpan}

@@ -19,7 +19,7 @@ interface Props {
   /** Where the bar of an open span ends. */
   readonly now: number;
   readonly isSelected: boolean;
-  readonly onSelect: (span: Span) => void;
+  readonly onSelect: (span: Span, row: number) => void;
   readonly onFold: (span: Span) => void;
 }
 
@@ -43,7 +43,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
       aria-rowindex={row + 1}
       aria-selected={isSelected}
       aria-expanded={span.children === 0 ? undefined : !isFolded}
-      onClick={() => onSelect(span)}
+      onClick={() => onSelect(span, row)}
     >
       <Bar scale={scale} start={span.start} end={end} isOpen={span.end === null} />
       <span className="tree-name" role="gridcell" style={{ paddingLeft: span.depth * 16 }}>
