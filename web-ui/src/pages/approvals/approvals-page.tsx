@@ -4,7 +4,7 @@ import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
 import { useApprovals } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
-import { actionName, actionOf } from "../../model/action.ts";
+import { questionName } from "../../model/action.ts";
 import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { shortId } from "../../model/words.ts";
@@ -161,10 +161,7 @@ function Line({ approval, isChosen }: { readonly approval: Approval; readonly is
     >
       <ToneMark tone={tone} />
       <span className="inbox-what">
-        <span className="inbox-action">
-          {approval.question === "what_happened" && "What became of: "}
-          {actionName(visible(approval.tool), actionOf(approval.arguments))}
-        </span>
+        <span className="inbox-action">{questionName(approval)}</span>
         <span className="quiet">
           {isOpen ? visible(approval.rule) : outcome(approval)}
           {" · "}
