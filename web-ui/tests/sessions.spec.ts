@@ -44,6 +44,8 @@ test("what needs a person stands first, and the keyboard opens it", async ({ pag
   await expect(page.getByRole("heading", { level: 2 })).toHaveText(["Needs a person 1", "Over 2"]);
   await expect(lines.first()).toContainText("Please push.");
   await expect(lines.first()).toContainText("waits for approval");
+  // What it asks stands before the sentence, so that it is not what is cut.
+  await expect(lines.first().locator(".session-why")).toHaveText(/^Run `git push` ?waits for/);
   await expect(lines.nth(1)).toContainText("Greet two.");
   await page.keyboard.press("j");
   await page.keyboard.press("j");
