@@ -98,7 +98,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await expect(dialog).toContainText("Both share events 1 to 4.");
   await expect(dialog).toContainText("were on their way (1)");
   await dialog.getByRole("button", { name: "Change something" }).click();
-  await dialog.getByLabel("What").selectOption("result");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("result");
   await expect(dialog.getByRole("combobox", { name: "Call" })).toHaveValue("1.1");
   await dialog.getByLabel("Text").fill("pushed by hand");
   await expect(dialog).toContainText(`stepwell fork ${id} --at 4 --result '1.1=pushed by hand'`);
@@ -122,7 +122,8 @@ test("the fork dialog offers what fits the moment, with what it was there", asyn
   await stage.cli("approve", id, "--by", "ada");
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   const dialog = page.getByRole("dialog", { name: /^Fork/ });
-  const kinds = () => dialog.getByLabel("What").locator("option").allTextContents();
+  const kinds = () =>
+    dialog.getByRole("combobox", { name: "What" }).locator("option").allTextContents();
   const open = async (at: string) => {
     await page.goto(`${stage.url}/s/${id}${at}`);
     await expect(page.locator(".scrubber-live")).toBeVisible();
@@ -141,11 +142,11 @@ test("the fork dialog offers what fits the moment, with what it was there", asyn
     await expect(dialog.getByRole("alert")).toHaveCount(0);
   }
   await open("@3");
-  await dialog.getByLabel("What").selectOption("arguments");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("arguments");
   await expect(dialog.getByLabel("Text")).toHaveValue('{"command":"echo pushed > pushed.txt"}');
   await expect(dialog).toContainText("Both share events 1 to 3.");
   await open("");
-  await dialog.getByLabel("What").selectOption("reply");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("reply");
   await expect(dialog.getByLabel("Step")).toHaveValue("2");
   await expect(dialog.getByLabel("Text")).toHaveValue("Done.");
   await expect(dialog).toContainText(`--reply 2=Done.`);
