@@ -7,7 +7,8 @@ export interface Moment {
 }
 
 export const address = {
-  sessions: () => "/",
+  /** `filter` as it stands behind the question mark. */
+  sessions: (filter = "") => (filter === "" ? "/" : `/?${filter}`),
   session: (sessionId: string, seq: number | null = null) =>
     seq === null
       ? `/s/${encodeURIComponent(sessionId)}`

@@ -1,6 +1,6 @@
 import { expect } from "@playwright/test";
 import { test } from "./stage.ts";
-import { AGENT, pushing } from "./stories.ts";
+import { AGENT, PUSH, pushing } from "./stories.ts";
 
 test("approve by keyboard only", async ({ page, stage }) => {
   const id = await pushing(stage);
@@ -175,4 +175,24 @@ arguments = { path = "dates.py", old_text = "a\\nday, month\\nb\\n", new_text = 
   await expect(card.locator(".diff-added")).toHaveText("+ month, day<U+202E>");
   await expect(card).toContainText("1 hidden or controlling character");
   await expect(card.getByRole("button", { name: "Edit `dates.py`" })).toBeVisible();
+});
+
+test("the inbox names the sessions, and what expires next comes first", async ({ page, stage }) => {
+  await stage.start(PUSH);
+  const agent = (hours: number) =>
+    stage.file(`${hours}.toml`, `${AGENT}\n[approval]\nexpires_after = "${hours}h"\n`);
+  for (const hours of [2, 1, 3]) {
+    const id = await stage.submit(agent(hours), `Push within ${hours} h.`);
+    await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
+  }
+  await page.goto(`${stage.url}/approvals`);
+  const lines = page.getByRole("list", { name: "Open approvals" }).getByRole("listitem");
+  await expect(lines.locator(".inbox-session")).toHaveText([
+    "Push within 1 h.",
+    "Push within 2 h.",
+    "Push within 3 h.",
+  ]);
+  await expect(lines.first()).toContainText("Run `echo pushed > pushed.txt`");
+  await page.keyboard.press("j");
+  await expect(lines.first().getByRole("link")).toHaveAttribute("aria-current", "true");
 });

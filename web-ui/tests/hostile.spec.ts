@@ -14,7 +14,7 @@ tool_calls = [{ name = "shell", arguments = { command = ${command} } }]
   page.on("pageerror", (error) => said.push(error.message));
   const id = await stage.submit(
     stage.file("agent.toml", AGENT),
-    `Look: ${HOSTILE}`,
+    `Look: \u202e${HOSTILE}`,
     "--label",
     "x=<b>y</b>",
   );
@@ -25,6 +25,9 @@ tool_calls = [{ name = "shell", arguments = { command = ${command} } }]
   await expect(page.locator(".exact-text")).toContainText(HOSTILE);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(page.getByText("waits for approval").first()).toBeVisible();
+  await expect(page).toHaveTitle(/^Look: <U\+202E><img/);
+  await page.keyboard.press("f");
+  await expect(page.getByRole("dialog", { name: "Fork Look: <U+202E><img" })).toBeVisible();
   for (const path of ["/", "/approvals", `/s/${id}`]) {
     await page.goto(stage.url + path);
     await expect(page.locator("#root > *")).toBeVisible();

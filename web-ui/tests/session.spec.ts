@@ -14,6 +14,7 @@ test("a session is shown as tree, conversation and details of one selection", as
   const id = await waiting(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(rows(page)).toHaveCount(5);
+  await expect(rows(page).filter({ hasText: "1.1" }).first()).toContainText("1.1shell");
   await expect(said(page).last()).toContainText("I push it.");
   await expect(page.getByLabel("Why it waits")).toContainText("echo pushed > pushed.txt");
   // Choosing in one pane moves the others.
@@ -97,8 +98,8 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await expect(dialog).toContainText("Both share events 1 to 4.");
   await expect(dialog).toContainText("were on their way (1)");
   await dialog.getByRole("button", { name: "Change something" }).click();
-  await dialog.getByLabel("What").selectOption("result");
-  await dialog.getByLabel("Call", { exact: true }).fill("1.1");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("result");
+  await expect(dialog.getByRole("combobox", { name: "Call" })).toHaveValue("1.1");
   await dialog.getByLabel("Text").fill("pushed by hand");
   await expect(dialog).toContainText(`stepwell fork ${id} --at 4 --result '1.1=pushed by hand'`);
   await dialog.getByRole("button", { name: "Fork and run" }).click();
@@ -111,6 +112,55 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await details.getByRole("link", { name: "compare" }).click();
   await expect(page.locator(".compare-first")).toContainText("First difference: step 1");
   await expect(page.locator(".is-first")).toContainText("pushed by hand");
+});
+
+test("the fork dialog offers what fits the moment, with what it was there", async ({
+  page,
+  stage,
+}) => {
+  const id = await waiting(stage);
+  await stage.cli("approve", id, "--by", "ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const dialog = page.getByRole("dialog", { name: /^Fork/ });
+  const kinds = () =>
+    dialog.getByRole("combobox", { name: "What" }).locator("option").allTextContents();
+  const open = async (at: string) => {
+    await page.goto(`${stage.url}/s/${id}${at}`);
+    await expect(page.locator(".scrubber-live")).toBeVisible();
+    await expect(rows(page).first()).toBeVisible();
+    await page.keyboard.press("f");
+    await dialog.getByRole("button", { name: "Change something" }).click();
+  };
+  // The model is asked, has answered, and has its call judged.
+  for (const [at, offered] of [
+    ["@2", ["another reply of the model", "a message"]],
+    ["@3", ["another result of a call", "other arguments of a call", "a message"]],
+    ["@4", ["another result of a call", "a message"]],
+  ] as const) {
+    await open(at);
+    await expect.poll(kinds).toEqual(offered);
+    await expect(dialog.getByRole("alert")).toHaveCount(0);
+  }
+  await open("@3");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("arguments");
+  await expect(dialog.getByLabel("Text")).toHaveValue('{"command":"echo pushed > pushed.txt"}');
+  await expect(dialog).toContainText("Both share events 1 to 3.");
+  await open("");
+  await dialog.getByRole("combobox", { name: "What" }).selectOption("reply");
+  await expect(dialog.getByLabel("Step")).toHaveValue("2");
+  await expect(dialog.getByLabel("Text")).toHaveValue("Done.");
+  await expect(dialog).toContainText(`--reply 2=Done.`);
+  await expect(dialog.getByText(/Both share events 1 to \d+\./)).toBeVisible();
+  // What is not changed is not sent.
+  await dialog.getByText("Another model, instructions").click();
+  await expect(dialog.getByRole("textbox", { name: "Model" })).toHaveValue("mock");
+  await expect(dialog.getByLabel("Instructions")).toHaveValue("Work.");
+  await expect(dialog.locator(".cli-line")).not.toContainText("--instructions");
+  await dialog.getByLabel("Instructions").fill("Work more.");
+  await expect(dialog.locator(".cli-line")).toContainText("--instructions 'Work more.'");
+  await dialog.getByLabel("Instructions").fill("");
+  await expect(dialog).toContainText("The instructions cannot be empty");
+  await expect(dialog.getByRole("button", { name: "Fork and run" })).toBeDisabled();
 });
 
 test("replay says its verdict", async ({ page, stage }) => {

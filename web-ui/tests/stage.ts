@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { test as base } from "@playwright/test";
 
@@ -119,6 +119,13 @@ export class Stage {
   async cli(...words: string[]): Promise<string> {
     const options = { env: { ...cleanEnvironment(this.folder), STEPWELL_SERVER: this.url } };
     return (await run(stepwell(), words, options)).stdout;
+  }
+
+  /** Runs a line as a person would who copied it: nothing but the line says which server is meant. */
+  async shell(line: string): Promise<string> {
+    const clean = cleanEnvironment(this.folder);
+    const path = `${dirname(stepwell())}${delimiter}${clean["PATH"]}`;
+    return (await run("sh", ["-c", line], { env: { ...clean, PATH: path } })).stdout;
   }
 
   /** Submits a task; gives the session's id. */

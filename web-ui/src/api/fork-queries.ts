@@ -58,9 +58,9 @@ function wire(sessionId: string, draft: ForkDraft) {
     sessionId,
     atSeq: BigInt(draft.at ?? 0),
     changes: draft.changes.map((it) => ({ change: change(it) })),
-    title: draft.title,
-    model: draft.model,
-    instructions: draft.instructions,
+    title: draft.title ?? "",
+    model: draft.model ?? "",
+    instructions: draft.instructions ?? "",
     workspace: draft.workspace,
     paused: draft.isHeld,
   };

@@ -11,7 +11,7 @@ import {
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Message } from "../model/session/messages.ts";
 import type { Span } from "../model/session/spans.ts";
-import type { TreeView } from "../model/session/tree-view.ts";
+import { type TreeView, viewKey } from "../model/session/tree-view.ts";
 import type { SessionRow } from "../model/types.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decodeRow from "./decode.ts";
@@ -154,6 +154,8 @@ export interface SpanWindow {
   readonly around: number;
   /** Head of the session when they were read. */
   readonly headSeq: number;
+  /** `viewKey` of what they are rows of. */
+  readonly view: string;
 }
 
 async function spanWindow(
@@ -178,6 +180,7 @@ async function spanWindow(
     total: it.totalRows,
     around: it.aroundRow,
     headSeq: Number(it.headSeq),
+    view: viewKey(view),
   };
 }
 
@@ -211,11 +214,13 @@ export function useSpanPages(
       return { found, total, ...troubles(results) };
     },
   });
-  const scope = `${sessionId} ${view.depthMax} ${view.collapsed.join()} ${view.expanded.join()}`;
+  const scope = `${sessionId} ${viewKey(view)}`;
   const rows = useKept(read.found, scope, ...rangeOf(pages, SPANS_PAGE));
-  const [total, setTotal] = useState(read.total);
-  if (read.total !== null && read.total !== total) setTotal(read.total);
-  return { rows, total: read.total ?? total, error: read.error, retry: read.retry };
+  const [kept, keep] = useState({ scope, total: read.total });
+  if (kept.scope !== scope || (read.total !== null && read.total !== kept.total))
+    keep({ scope, total: read.total });
+  const total = read.total ?? (kept.scope === scope ? kept.total : null);
+  return { rows, total, error: read.error, retry: read.retry };
 }
 
 /** The rows around the span that an event is about, `null` for the last one. */

@@ -80,7 +80,8 @@ export function useApprovals(statuses: readonly ApprovalStatus[]) {
     queryFn: async ({ pageParam, signal }) => {
       const request = { statuses: [...statuses], pageSize: APPROVALS_PAGE, pageToken: pageParam };
       const page = await approvalsClient.listApprovals(request, within(signal));
-      return { rows: page.approvals.map(decode.approval), next: page.nextPageToken };
+      const rows = page.approvals.map(decode.approval);
+      return { rows, titles: page.sessionTitles, next: page.nextPageToken };
     },
     initialPageParam: "",
     getNextPageParam: (page) => (page.next === "" ? null : page.next),

@@ -21,6 +21,8 @@ export const BINDINGS = {
   open: { keys: ["Enter"], scope: "list", says: "open" },
   first: { keys: ["Home"], scope: "list", says: "first" },
   last: { keys: ["End"], scope: "list", says: "last" },
+  pageOn: { keys: ["PageDown"], scope: "list", says: "a screen on" },
+  pageBack: { keys: ["PageUp"], scope: "list", says: "a screen back" },
   fold: { keys: ["h", "ArrowLeft"], scope: "session", says: "fold, or go to what is around it" },
   unfold: { keys: ["l", "ArrowRight"], scope: "session", says: "unfold, or go into it" },
   eventBack: { keys: ["["], scope: "session", says: "one event back in time" },

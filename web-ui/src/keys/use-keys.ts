@@ -25,10 +25,25 @@ function isElsewhere(target: EventTarget | null, isChord: boolean): boolean {
   return target.matches("input, textarea, select");
 }
 
+/** Keys with which a browser scrolls what has the focus. */
+const SCROLL_KEYS = ["Home", "End", "PageUp", "PageDown"];
+
+/** Whether the focus is in a pane that scrolls and has no rows to go to. */
+function scrollsItself(target: EventTarget | null): boolean {
+  let at = target instanceof HTMLElement ? target : null;
+  for (; at !== null && at !== document.body; at = at.parentElement) {
+    if (at.matches("[role=treegrid], [role=grid]")) return false;
+    const isLonger = at.scrollHeight > at.clientHeight;
+    if (isLonger && /auto|scroll/.test(getComputedStyle(at).overflowY)) return true;
+  }
+  return false;
+}
+
 function onKeyDown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing) return;
   const isChord = event.ctrlKey || event.metaKey;
   if (isElsewhere(event.target, isChord)) return;
+  if (SCROLL_KEYS.includes(event.key) && scrollsItself(event.target)) return;
   // Enter on a link or button is that link or button.
   if (
     event.key === "Enter" &&

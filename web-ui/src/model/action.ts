@@ -1,6 +1,7 @@
 // The exact action that an approval is about, in the shape in which a person can judge it.
 
-import { exactly, hiddenCount } from "./visible.ts";
+import type { Approval } from "./types.ts";
+import { exactly, hiddenCount, visible } from "./visible.ts";
 
 export interface Argument {
   readonly name: string;
@@ -87,6 +88,12 @@ export function actionName(tool: string, action: Action): string {
     case "raw":
       return `Run ${quoted(tool)}`;
   }
+}
+
+/** What is asked, in the words of its action. */
+export function questionName(approval: Pick<Approval, "question" | "tool" | "arguments">): string {
+  const name = actionName(visible(approval.tool), actionOf(approval.arguments));
+  return approval.question === "what_happened" ? `What became of: ${name}` : name;
 }
 
 /** On one line; of a long one the middle is left out, since its end matters. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shellWord } from "./shell.ts";
+import { atServer, FIRST_TASK, shellWord } from "./shell.ts";
 
 test.each([
   ["coder@3", "coder@3"],
@@ -10,4 +10,18 @@ test.each([
   ["a\nb", "'a\nb'"],
 ])("%j is written as %s", (word, written) => {
   expect(shellWord(word)).toBe(written);
+});
+
+test.each([
+  ["http://127.0.0.1:7171", "stepwell ls"],
+  ["http://localhost:7171", "stepwell ls"],
+  ["http://127.0.0.1:7172", "stepwell ls --server http://127.0.0.1:7172"],
+  ["https://agents.example", "stepwell ls --server https://agents.example"],
+])("a line for the server at %s is %s", (origin, line) => {
+  expect(atServer("stepwell ls", origin)).toBe(line);
+});
+
+test("the first line is one of a shell, with the line ends left to it", () => {
+  expect(FIRST_TASK).toContain(String.raw`"hello"\ninstructions`);
+  expect(FIRST_TASK.split("\n")).toHaveLength(1);
 });

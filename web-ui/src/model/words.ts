@@ -5,14 +5,22 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** `3 ms`, `1.9 s`, `4 min`, `2.5 h`, `3 d`. */
+/** `850 ms`, `1.9 s`, `3 min 12 s`, `2 h 5 min`, `3 days 4 h`: as the command line says it. */
 export function duration(ms: number): string {
-  const size = Math.abs(ms);
-  if (size < SECOND) return `${Math.round(ms)} ms`;
-  if (size < MINUTE) return `${oneDigit(ms / SECOND)} s`;
-  if (size < HOUR) return `${oneDigit(ms / MINUTE)} min`;
-  if (size < DAY) return `${oneDigit(ms / HOUR)} h`;
-  return `${oneDigit(ms / DAY)} d`;
+  const size = Math.max(0, Math.round(ms));
+  const whole = (unit: number) => Math.floor(size / unit);
+  if (size < SECOND) return `${size} ms`;
+  // Cut, not rounded: what says 40 s has taken 40 s.
+  if (size < 10 * SECOND) return `${whole(SECOND)}.${Math.floor((size % SECOND) / 100)} s`;
+  if (size < MINUTE) return `${whole(SECOND)} s`;
+  if (size < HOUR) return two(whole(MINUTE), "min", Math.floor((size % MINUTE) / SECOND), "s");
+  if (size < DAY) return two(whole(HOUR), "h", Math.floor((size % HOUR) / MINUTE), "min");
+  const days = whole(DAY);
+  return two(days, days === 1 ? "day" : "days", Math.floor((size % DAY) / HOUR), "h");
+}
+
+function two(big: number, bigUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${big} ${bigUnit}` : `${big} ${bigUnit} ${small} ${smallUnit}`;
 }
 
 /** Below ten one digit behind the point says something, above it only flickers. */

@@ -1,5 +1,8 @@
 import { Check, Copy as CopyIcon, Terminal } from "lucide-react";
 import { useEffect, useState } from "react";
+import { atServer } from "../model/shell.ts";
+import { visible } from "../model/visible.ts";
+import { IS_FILE } from "../view-base.ts";
 import { Button } from "./button.tsx";
 
 /** How long the button says that it worked. */
@@ -43,11 +46,12 @@ export function Copy({ text, label }: { readonly text: string; readonly label: s
 
 /** The line of the command line that does the same, ready to copy. */
 export function CliLine({ line }: { readonly line: string }) {
+  const whole = IS_FILE ? line : atServer(line, window.location.origin);
   return (
     <span className="cli-line">
       <Terminal size={14} aria-label="on the command line" />
-      <code>{line}</code>
-      <Copy text={line} label="Copy the command" />
+      <code>{visible(whole)}</code>
+      <Copy text={whole} label="Copy the command" />
     </span>
   );
 }

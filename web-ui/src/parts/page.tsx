@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from "react";
+import { visible } from "../model/visible.ts";
 
 interface Props {
   readonly title: string;
@@ -20,9 +21,9 @@ export function Page({ title, actions, children }: Props) {
   );
 }
 
-/** What the tab is called. */
+/** What the tab is called, of a title that anybody may have written. */
 export function useTitle(title: string): void {
   useEffect(() => {
-    document.title = `${title} · Stepwell`;
+    document.title = `${visible(title)} · Stepwell`;
   }, [title]);
 }

@@ -1,12 +1,15 @@
 //! `ApprovalService`.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{ApprovalDecision, Question};
 use stepwell_core::state::Approval;
+use stepwell_core::summary::ApprovalRow;
 use stepwell_core::{ApprovalId, CallId, Input, JsonText, SessionId, Text, ToolSpec};
-use stepwell_ports::ApprovalFilter;
+use stepwell_ports::{ApprovalFilter, Store};
 use stepwell_proto::v1;
 use stepwell_runtime::{EngineError, validate};
 use tonic::{Request, Response, Status, async_trait};
@@ -34,7 +37,9 @@ impl v1::approval_service_server::ApprovalService for Approvals {
         let store = self.0.engine.store();
         let page = store.approvals(&filter, query.page.as_deref(), query.rows).await;
         let page = page.map_err(|error| status::store(&error))?;
+        let session_titles = titles(&**store, &page.rows).await?;
         Ok(Response::new(v1::ListApprovalsResponse {
+            session_titles,
             approvals: page.rows.into_iter().map(convert::approval).collect(),
             next_page_token: page.next_page.unwrap_or_default(),
         }))
@@ -81,6 +86,19 @@ impl v1::approval_service_server::ApprovalService for Approvals {
             unchanged: !submitted.changed,
         }))
     }
+}
+
+/// Titles of the sessions of a page, by id. One that was deleted meanwhile has none.
+async fn titles(
+    store: &dyn Store,
+    rows: &[ApprovalRow],
+) -> Result<HashMap<String, String>, Status> {
+    let ids: BTreeSet<SessionId> = rows.iter().map(|it| it.session_id).collect();
+    // All at once: what is read at the same time shares a transaction.
+    let read = try_join_all(ids.into_iter().map(|id| store.session(id))).await;
+    let found = read.map_err(|error| status::store(&error))?;
+    let titled = found.into_iter().flatten().map(|it| it.row);
+    Ok(titled.map(|row| (row.session_id.to_string(), row.title)).collect())
 }
 
 impl Approvals {

@@ -114,8 +114,8 @@ async fn in_view(
     view::call(&api, &token, &rest, request).await
 }
 
-/// Files of the viewer, and unknown paths: gRPC clients get a status that they understand, all others
-/// a line of text.
+/// Files of the viewer, and unknown paths: gRPC clients get a status that they understand, people the
+/// page that says so, all others a line of text.
 async fn elsewhere(headers: HeaderMap, request: axum::extract::Request) -> Response {
     let path = request.uri().path().to_owned();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -125,6 +125,9 @@ async fn elsewhere(headers: HeaderMap, request: axum::extract::Request) -> Respo
     if speaks_grpc(&headers) {
         let text = format!("this server has no method {path}: grpcurl -plaintext HOST:PORT list");
         return Status::unimplemented(text).into_http();
+    }
+    if reads && let Some(page) = web::nothing_here(&path, &headers).await {
+        return page;
     }
     HttpError(Status::not_found(format!("there is nothing at {path}: see /about"))).into_response()
 }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -55,6 +55,33 @@ pub(super) fn views<S: Clone + Send + Sync + 'static>() -> Router<S> {
 pub(super) async fn page(headers: HeaderMap) -> Response {
     // The build fails without it.
     file(PAGE, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
+}
+
+/// First parts of addresses that are no page and never will be: programs ask there.
+const NO_PAGES: [&str; 3] = ["v1", "assets", "view"];
+
+/// For an address where nothing is: the page, which says so, if a person asks for one.
+pub(super) async fn nothing_here(path: &str, headers: &HeaderMap) -> Option<Response> {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    // Files and gRPC services have a dot in their name.
+    if !takes_page(headers) || first.contains('.') || NO_PAGES.contains(&first) {
+        return None;
+    }
+    let mut whole = headers.clone();
+    // That the browser has the page already is no answer that could say so.
+    whole.remove(IF_NONE_MATCH);
+    let mut response = page(whole).await;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+    Some(response)
+}
+
+/// Whether it is a browser that goes to an address: programs take anything, or name what they take.
+fn takes_page(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
+    texts.flat_map(|it| it.split(',')).any(|it| {
+        it.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+    })
 }
 
 /// The file of the viewer at `path`, or that the browser's own copy still holds.
@@ -109,5 +136,46 @@ fn content_type(path: &str) -> &'static str {
         Some("png") => "image/png",
         Some("json") => "application/json",
         _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+    #[tokio::test]
+    async fn a_person_gets_the_page_where_nothing_is_and_a_program_its_own_answer() {
+        for (path, accept, is_page) in [
+            ("/nope", BROWSER, true),
+            ("/s/", BROWSER, true),
+            ("/s/a/b/c", BROWSER, true),
+            ("/", "TEXT/HTML;q=0.5", true),
+            ("/nope", "*/*", false),
+            ("/nope", "application/json", false),
+            ("/v1/nope", BROWSER, false),
+            ("/assets/nope.js", BROWSER, false),
+            ("/favicon.ico", BROWSER, false),
+            ("/stepwell.v1.SessionService/Nope", BROWSER, false),
+            ("/view/x", BROWSER, false),
+        ] {
+            let headers = HeaderMap::from_iter([
+                (ACCEPT, HeaderValue::from_static(accept)),
+                (IF_NONE_MATCH, tag_of_page()),
+            ]);
+            let response = nothing_here(path, &headers).await;
+            let status = response.as_ref().map(Response::status);
+            assert_eq!(status, is_page.then_some(StatusCode::NOT_FOUND), "{path} {accept}");
+            if let Some(response) = response {
+                assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+                assert!(response.headers().contains_key(CONTENT_SECURITY_POLICY));
+            }
+        }
+    }
+
+    fn tag_of_page() -> HeaderValue {
+        let at = place(PAGE).unwrap();
+        TAGS[at].clone().unwrap()
     }
 }

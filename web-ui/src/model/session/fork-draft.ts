@@ -16,15 +16,18 @@ export interface ForkDraft {
   /** The last event that both share; `null` lets the server find it from the changes. */
   readonly at: number | null;
   readonly changes: readonly DraftChange[];
-  readonly title: string;
-  readonly model: string;
-  readonly instructions: string;
+  /** `null` for what is as it was. */
+  readonly title: string | null;
+  readonly model: string | null;
+  readonly instructions: string | null;
+  /** Empty for the same folder. */
   readonly workspace: string;
   readonly isHeld: boolean;
 }
 
 export function emptyDraft(at: number | null): ForkDraft {
-  return { at, changes: [], title: "", model: "", instructions: "", workspace: "", isHeld: false };
+  const same = { title: null, model: null, instructions: null };
+  return { at, changes: [], ...same, workspace: "", isHeld: false };
 }
 
 export function withChange(draft: ForkDraft, at: number, change: Partial<DraftChange>): ForkDraft {
@@ -51,7 +54,16 @@ export function missing(draft: ForkDraft): string | null {
       return `${where}: name the call, for example 3.1.`;
     if (it.kind === "arguments" && !isObject(it.text))
       return `${where}: the arguments must be one JSON object.`;
+    if (it.kind === "reply" && draft.at === null && it.step === 0)
+      return `${where}: name the step, for example 3.`;
     if (it.kind === "message" && it.text.trim() === "") return `${where}: the message is empty.`;
+  }
+  for (const [name, text] of Object.entries({
+    model: draft.model,
+    instructions: draft.instructions,
+    title: draft.title,
+  })) {
+    if (text?.trim() === "") return `The ${name} cannot be empty: leave it as it was.`;
   }
   return null;
 }
@@ -82,9 +94,9 @@ export function forkLine(
     };
     parts.push(options[it.kind]);
   }
-  if (draft.model !== "") parts.push(`--model ${word(draft.model)}`);
-  if (draft.instructions !== "") parts.push(`--instructions ${word(draft.instructions)}`);
-  if (draft.title !== "") parts.push(`--title ${word(draft.title)}`);
+  if (draft.model !== null) parts.push(`--model ${word(draft.model)}`);
+  if (draft.instructions !== null) parts.push(`--instructions ${word(draft.instructions)}`);
+  if (draft.title !== null) parts.push(`--title ${word(draft.title)}`);
   if (draft.workspace !== "") parts.push(`--workspace ${word(draft.workspace)}`);
   if (draft.isHeld) parts.push("--paused");
   return parts.join(" ");

@@ -76,3 +76,8 @@ export function modelSpanId(step: number): string {
 export function callSpanId(callId: string): string {
   return `call:${callId}`;
 }
+
+/** The number of the call that a span is, for example `3.1`; empty for what is no call. */
+export function callIdOf(span: Pick<Span, "id">): string {
+  return /^call:(\d+\.\d+)$/.exec(span.id)?.[1] ?? "";
+}

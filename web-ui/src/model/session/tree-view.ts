@@ -15,6 +15,11 @@ const NAMES_MAX = 1_000;
 export const WHOLE: TreeView = { collapsed: [], expanded: [], depthMax: null };
 export const STEPS_ONLY: TreeView = { ...WHOLE, depthMax: 1 };
 
+/** The same text for views that leave out the same. */
+export function viewKey(view: TreeView): string {
+  return `${view.depthMax} ${view.collapsed.join()} ${view.expanded.join()}`;
+}
+
 /** The view with that span folded or unfolded. */
 export function folded(view: TreeView, span: Span): TreeView {
   if (span.depth === view.depthMax) return WHOLE;

@@ -3,6 +3,7 @@ import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
 import { useAgent, useAgents } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
+import { FIRST_AGENT } from "../../model/shell.ts";
 import type { Agent } from "../../model/types.ts";
 import { CliLine } from "../../parts/copy.tsx";
 import { DiffView } from "../../parts/diff-view.tsx";
@@ -42,7 +43,7 @@ export function AgentsPage() {
       )}
       {isPending && error === null && <Loading what="the agents" />}
       {data?.length === 0 && (
-        <Empty title="No agent is stored." command="stepwell agents put ./coder.toml">
+        <Empty title="No agent is stored." command={FIRST_AGENT}>
           <p>
             An agent is a file with instructions, a model, tools, limits and rules: see
             docs/agents.md.

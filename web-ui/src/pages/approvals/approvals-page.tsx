@@ -4,7 +4,7 @@ import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
 import { useApprovals } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
-import { actionName, actionOf } from "../../model/action.ts";
+import { questionName } from "../../model/action.ts";
 import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { shortId } from "../../model/words.ts";
@@ -15,6 +15,7 @@ import { Page } from "../../parts/page.tsx";
 import { Empty, Failed, Loading } from "../../parts/states.tsx";
 import { ToneMark } from "../../parts/status-mark.tsx";
 import { Age, Left } from "../../parts/time.tsx";
+import { byUrgency } from "./order.ts";
 import "./approvals.css";
 
 /** The inbox: what waits for a person, and what became of what did. */
@@ -24,12 +25,14 @@ export function ApprovalsPage() {
   const [search] = useSearchParams();
   const [, go] = useLocation();
   const chosen = search.get("id");
-  const openRows = open.data?.pages.flatMap((it) => it.rows) ?? [];
+  const openRows = byUrgency(open.data?.pages.flatMap((it) => it.rows) ?? []);
   const isOpen = new Set(openRows.map((it) => it.id));
   const overRows = (over.data?.pages.flatMap((it) => it.rows) ?? []).filter(
     (it) => !isOpen.has(it.id),
   );
   const rows = [...openRows, ...overRows];
+  const pages = [...(open.data?.pages ?? []), ...(over.data?.pages ?? [])];
+  const titles = new Map(pages.flatMap((it) => Object.entries(it.titles)));
   const shown = useKept(
     rows.find((it) => it.id === chosen),
     chosen,
@@ -79,12 +82,17 @@ export function ApprovalsPage() {
         <div className={chosen === null ? "inbox" : "inbox inbox-chosen"}>
           <div className="inbox-list">
             <h2 className="inbox-head">
-              {openRows.length === 0 ? "Nothing waits for you" : "Waits for you"}
+              {openRows.length === 0 ? "Nothing waits for you" : "Waits for you"}{" "}
+              {openRows.length > 1 && (
+                <span className="quiet">
+                  next to expire first{open.hasNextPage && ` of the newest ${openRows.length}`}
+                </span>
+              )}
             </h2>
-            <Lines rows={openRows} chosen={chosen} label="Open approvals" />
+            <Lines rows={openRows} titles={titles} chosen={chosen} label="Open approvals" />
             {open.hasNextPage && <More query={open} />}
             {overRows.length > 0 && <h2 className="inbox-head">Answered</h2>}
-            <Lines rows={overRows} chosen={chosen} label="Answered approvals" />
+            <Lines rows={overRows} titles={titles} chosen={chosen} label="Answered approvals" />
             {over.hasNextPage && <More query={over} />}
           </div>
           <section ref={detail} className="inbox-detail" aria-label="The chosen approval">
@@ -129,23 +137,36 @@ function Chosen({ chosen, shown, isRead }: ChosenProps) {
 
 interface LinesProps {
   readonly rows: readonly Approval[];
+  /** Of the sessions, by id. */
+  readonly titles: ReadonlyMap<string, string>;
   readonly chosen: string | null;
   readonly label: string;
 }
 
-function Lines({ rows, chosen, label }: LinesProps) {
+function Lines({ rows, titles, chosen, label }: LinesProps) {
   return (
     <ul aria-label={label}>
       {rows.map((it) => (
         <li key={it.id}>
-          <Line approval={it} isChosen={it.id === chosen} />
+          <Line
+            approval={it}
+            title={titles.get(it.sessionId) ?? shortId(it.sessionId)}
+            isChosen={it.id === chosen}
+          />
         </li>
       ))}
     </ul>
   );
 }
 
-function Line({ approval, isChosen }: { readonly approval: Approval; readonly isChosen: boolean }) {
+interface LineProps {
+  readonly approval: Approval;
+  /** Of its session. */
+  readonly title: string;
+  readonly isChosen: boolean;
+}
+
+function Line({ approval, title, isChosen }: LineProps) {
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isChosen) link.current?.scrollIntoView({ block: "nearest" });
@@ -161,15 +182,9 @@ function Line({ approval, isChosen }: { readonly approval: Approval; readonly is
     >
       <ToneMark tone={tone} />
       <span className="inbox-what">
-        <span className="inbox-action">
-          {approval.question === "what_happened" && "What became of: "}
-          {actionName(visible(approval.tool), actionOf(approval.arguments))}
-        </span>
-        <span className="quiet">
-          {isOpen ? visible(approval.rule) : outcome(approval)}
-          {" · "}
-          {shortId(approval.sessionId)}
-        </span>
+        <span className="inbox-action">{questionName(approval)}</span>
+        <span className="inbox-session">{visible(title)}</span>
+        <span className="quiet">{isOpen ? visible(approval.rule) : outcome(approval)}</span>
       </span>
       <span className="inbox-when">
         <Age at={approval.decidedAt ?? approval.requestedAt} />

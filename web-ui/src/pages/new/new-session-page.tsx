@@ -3,6 +3,7 @@ import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
 import { useAgents, useCreateSession } from "../../api/queries.ts";
 import { newKey } from "../../model/session/new-key.ts";
+import { FIRST_AGENT } from "../../model/shell.ts";
 import { Button } from "../../parts/button.tsx";
 import { CliLine } from "../../parts/copy.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -27,7 +28,7 @@ export function NewSessionPage() {
       )}
       {agents.isPending && agents.error === null && <Loading what="the agents" />}
       {agents.isSuccess && names.length === 0 && (
-        <Empty title="No agent is stored yet." command="stepwell agents put ./coder.toml">
+        <Empty title="No agent is stored yet." command={FIRST_AGENT}>
           <p>
             An agent is a file that says what it is told, which model it asks and which tools it may
             use: see docs/agents.md. Store one, and it can be chosen here.

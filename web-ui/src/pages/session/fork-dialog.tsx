@@ -1,17 +1,18 @@
 import { Plus, TriangleAlert, X } from "lucide-react";
-import { useDeferredValue, useId, useState } from "react";
+import { useDeferredValue, useId, useMemo, useState } from "react";
 import { useLocation } from "wouter";
 import { address } from "../../address.ts";
 import { type Hazard, useFork, useForkPlan } from "../../api/fork-queries.ts";
 import {
-  type DraftChange,
   emptyDraft,
   type ForkDraft,
   forkLine,
   missing,
   withChange,
 } from "../../model/session/fork-draft.ts";
+import { type Moment as At, agentOf, begun, offersAt } from "../../model/session/fork-offers.ts";
 import { newKey } from "../../model/session/new-key.ts";
+import type { Strip } from "../../model/session/strip.ts";
 import { shellWord } from "../../model/shell.ts";
 import { visible } from "../../model/visible.ts";
 import { Button } from "../../parts/button.tsx";
@@ -26,26 +27,30 @@ interface Props {
   readonly title: string;
   /** The moment that is shown; `null` for now. */
   readonly seq: number | null;
-  /** What the person had selected, as a first change to begin with. */
-  readonly begin: DraftChange | null;
+  /** The session then. */
+  readonly moment: At;
+  readonly strip: Strip;
+  /** The call that the person had selected: another result of it is a first change to begin with. */
+  readonly callId: string | null;
   readonly onClose: () => void;
 }
 
 /** Another way from a moment on: what is otherwise, what may be done twice, and the button. */
-export function ForkDialog({ sessionId, title, seq, begin, onClose }: Props) {
-  const [draft, setDraft] = useState<ForkDraft>(() => ({
-    ...emptyDraft(begin === null ? seq : null),
-    changes: begin === null ? [] : [begin],
-  }));
+export function ForkDialog(props: Props) {
+  const { sessionId, title, seq, moment, strip, callId, onClose } = props;
+  const holds = useMemo(() => agentOf(moment.agentJson), [moment]);
+  const [draft, setDraft] = useState<ForkDraft>(() => {
+    if (callId === null) return emptyDraft(seq);
+    const offers = offersAt(moment, strip, null);
+    return { ...emptyDraft(null), changes: [begun("result", offers, callId)] };
+  });
+  const offers = useMemo(() => offersAt(moment, strip, draft.at), [moment, strip, draft.at]);
   const [key] = useState(newKey);
   const [, go] = useLocation();
   const fork = useFork(sessionId);
   const set = (more: Partial<ForkDraft>) => setDraft((before) => ({ ...before, ...more }));
   const problem = missing(draft);
-  const add = () => {
-    const change: DraftChange = { kind: "message", callId: "", step: 0, isError: false, text: "" };
-    set({ changes: [...draft.changes, change] });
-  };
+  const add = () => set({ changes: [...draft.changes, begun("message", offers)] });
   const make = () =>
     fork.mutate(
       { draft, key, by: readName() },
@@ -66,6 +71,7 @@ export function ForkDialog({ sessionId, title, seq, begin, onClose }: Props) {
           <legend>Change {at + 1}</legend>
           <ChangeFields
             change={change}
+            offers={offers}
             onChange={(more) => setDraft((before) => withChange(before, at, more))}
           />
           <Button
@@ -79,7 +85,7 @@ export function ForkDialog({ sessionId, title, seq, begin, onClose }: Props) {
       <Button kind="quiet" icon={<Plus size={14} aria-hidden />} onClick={add}>
         Change something
       </Button>
-      <More draft={draft} onSet={set} />
+      <More draft={draft} holds={holds} title={title} onSet={set} />
       <Plan sessionId={sessionId} draft={draft} />
       {problem !== null && <p className="tone-failed">{problem}</p>}
       {fork.error !== null && <Failed doing="make the fork" error={fork.error} />}
@@ -125,28 +131,39 @@ function Moment({ draft, seq, onAt }: MomentProps) {
 
 interface MoreProps {
   readonly draft: ForkDraft;
+  /** What holds where it is not said otherwise. */
+  readonly holds: { readonly model: string; readonly instructions: string };
+  readonly title: string;
   readonly onSet: (more: Partial<ForkDraft>) => void;
 }
 
-function More({ draft, onSet }: MoreProps) {
+function More({ draft, holds, title, onSet }: MoreProps) {
   return (
     <details className="fork-more">
       <summary>Another model, instructions, title, workspace</summary>
       <label>
         Model
-        <input value={draft.model} onChange={(event) => onSet({ model: event.target.value })} />
+        <input
+          value={draft.model ?? holds.model}
+          onChange={(event) => onSet({ model: other(event.target.value, holds.model) })}
+        />
       </label>
       <label>
         Instructions
         <textarea
-          rows={3}
-          value={draft.instructions}
-          onChange={(event) => onSet({ instructions: event.target.value })}
+          rows={6}
+          value={draft.instructions ?? holds.instructions}
+          onChange={(event) =>
+            onSet({ instructions: other(event.target.value, holds.instructions) })
+          }
         />
       </label>
       <label>
         Title
-        <input value={draft.title} onChange={(event) => onSet({ title: event.target.value })} />
+        <input
+          value={draft.title ?? title}
+          onChange={(event) => onSet({ title: other(event.target.value, title) })}
+        />
       </label>
       <label>
         Workspace
@@ -166,6 +183,11 @@ function More({ draft, onSet }: MoreProps) {
       </label>
     </details>
   );
+}
+
+/** `null` for what is as it was. */
+function other(text: string, was: string): string | null {
+  return text === was ? null : text;
 }
 
 /** What the server says that the fork would be. */

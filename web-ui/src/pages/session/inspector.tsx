@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useSpan } from "../../api/history-queries.ts";
 import { familyOfSpan } from "../../model/session/family.ts";
-import { asOf, type Span, statusWords, type Then } from "../../model/session/spans.ts";
+import { asOf, callIdOf, type Span, statusWords, type Then } from "../../model/session/spans.ts";
 import type { HistoryEvent } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { duration, exact } from "../../model/words.ts";
@@ -88,7 +88,9 @@ function SpanHead({ span, onMoment }: { span: Span; onMoment: (seq: number) => v
   return (
     <header className={`inspector-head kind-${familyOfSpan(span.kind)}`}>
       <h2>
-        <span className="inspector-kind">{span.kind.replaceAll("_", " ")}</span>{" "}
+        <span className="inspector-kind">
+          {span.kind.replaceAll("_", " ")} {callIdOf(span)}
+        </span>{" "}
         {visible(span.name)}
       </h2>
       <p className="inspector-facts">

@@ -5,8 +5,7 @@ import { useFeed, useMomentState } from "../../api/history-queries.ts";
 import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
-import type { DraftChange } from "../../model/session/fork-draft.ts";
-import type { Then } from "../../model/session/spans.ts";
+import { callIdOf, type Then } from "../../model/session/spans.ts";
 import { seek, timeAt, type Unit } from "../../model/session/strip.ts";
 import { WHOLE } from "../../model/session/tree-view.ts";
 import { shortId } from "../../model/words.ts";
@@ -147,6 +146,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               then={then}
               rowsThen={selection.rowsThen}
               selectedId={selection.spanId}
+              selected={selection.span}
               isChosen={selection.isChosen}
               selectedRow={selection.row}
               onSelect={selection.selectSpan}
@@ -196,7 +196,9 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           sessionId={sessionId}
           title={state.data.session.title}
           seq={isNow ? null : shown}
-          begin={firstChange(selection, isNow)}
+          moment={state.data}
+          strip={strip}
+          callId={chosenCall(selection, isNow)}
           onClose={() => setOpen("nothing")}
         />
       )}
@@ -220,10 +222,9 @@ function messagesAt(forkedAt: number, shown: number, head: number): number {
 }
 
 /** A fork of a call that was chosen begins with another result of it. */
-function firstChange({ span, isChosen }: Selection, isNow: boolean): DraftChange | null {
-  const callId = /^call:(\d+\.\d+)$/.exec(span?.id ?? "")?.[1];
-  if (!isNow || !isChosen || callId === undefined || span?.end === null) return null;
-  return { kind: "result", callId, step: 0, isError: false, text: "" };
+function chosenCall({ span, isChosen }: Selection, isNow: boolean): string | null {
+  const callId = span === null ? "" : callIdOf(span);
+  return isNow && isChosen && callId !== "" && span?.end !== null ? callId : null;
 }
 
 function useTimeKeys(

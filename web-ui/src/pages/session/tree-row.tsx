@@ -1,7 +1,7 @@
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { memo } from "react";
 import { familyOfSpan } from "../../model/session/family.ts";
-import { isBad, type Span, statusWords } from "../../model/session/spans.ts";
+import { callIdOf, isBad, type Span, statusWords } from "../../model/session/spans.ts";
 import { place, type TimeScale } from "../../model/session/time-scale.ts";
 import { visible } from "../../model/visible.ts";
 import { duration, exact } from "../../model/words.ts";
@@ -19,7 +19,7 @@ interface Props {
   /** Where the bar of an open span ends. */
   readonly now: number;
   readonly isSelected: boolean;
-  readonly onSelect: (span: Span) => void;
+  readonly onSelect: (span: Span, row: number) => void;
   readonly onFold: (span: Span) => void;
 }
 
@@ -31,6 +31,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
   const end = span.end ?? Math.max(now, span.start);
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
   const words = statusWords(span);
+  const callId = callIdOf(span);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys
     <div
@@ -43,7 +44,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
       aria-rowindex={row + 1}
       aria-selected={isSelected}
       aria-expanded={span.children === 0 ? undefined : !isFolded}
-      onClick={() => onSelect(span)}
+      onClick={() => onSelect(span, row)}
     >
       <Bar scale={scale} start={span.start} end={end} isOpen={span.end === null} />
       <span className="tree-name" role="gridcell" style={{ paddingLeft: span.depth * 16 }}>
@@ -62,6 +63,7 @@ export const TreeRow = memo(function TreeRow(props: Props) {
         </button>
         <KindShape kind={span.kind} />
         <span className="tree-words">
+          {callId !== "" && <span className="tree-call">{callId}</span>}
           {shortened(span.name)}
           {span.detail !== "" && <span className="tree-detail">{shortened(span.detail)}</span>}
         </span>

@@ -5,9 +5,11 @@ import { useKeys } from "../../keys/use-keys.ts";
 import { asOf, type Span, type Then } from "../../model/session/spans.ts";
 import { type Strip, timeAt } from "../../model/session/strip.ts";
 import { timeScale } from "../../model/session/time-scale.ts";
-import { folded, type TreeView } from "../../model/session/tree-view.ts";
+import { folded, type TreeView, viewKey } from "../../model/session/tree-view.ts";
+import { FIRST, type Goal, LAST } from "../../model/session/tree-walk.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { Folds, TreeRow } from "./tree-row.tsx";
+import { useTreeWalk } from "./use-tree-walk.ts";
 
 const ROW_HEIGHT = 24;
 const OVERSCAN = 10;
@@ -31,11 +33,12 @@ interface Props {
   /** Rows at the moment that is shown, when it is past. */
   readonly rowsThen: number | null;
   readonly selectedId: string | null;
+  readonly selected: Span | null;
   /** A person chose it. */
   readonly isChosen: boolean;
   /** Row of the selected span. */
   readonly selectedRow: number | null;
-  readonly onSelect: (span: Span) => void;
+  readonly onSelect: (span: Span, row: number) => void;
   readonly zoom: Zoom;
 }
 
@@ -58,8 +61,20 @@ function Rows(props: RowsProps) {
   const read = useSpanPages(sessionId, view, pages, props.head);
   const { rows, error, retry } = read;
   const count = props.rowsThen ?? read.total ?? around.total;
+  const spanAt = useCallback(
+    (row: number): Span | null | undefined => {
+      const span = rows.get(row) ?? around.rows[row - around.first];
+      return span === undefined ? undefined : asOf(span, then);
+    },
+    [rows, around, then],
+  );
+  // Rows that are only shown until those of another view are read lead nowhere.
+  const isOfView = around.view === viewKey(view);
+  const rowAt = (row: number) => (isOfView || rows.has(row) ? spanAt(row) : undefined);
+  const walk = useTreeWalk({ rowAt, count, selectedRow, onSelect });
   // What is about the session as a whole was chosen by nobody: the newest is what to look at.
-  const sightRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
+  const chosenRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
+  const sightRow = walk.unreadRow ?? chosenRow;
   const lines = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
@@ -81,19 +96,18 @@ function Rows(props: RowsProps) {
       lines.scrollToIndex(sightRow);
   }, [sightRow, count, height, lines]);
 
-  const spanAt = useCallback(
-    (row: number): Span | null => {
-      const span = rows.get(row) ?? around.rows[row - around.first];
-      return span === undefined ? null : asOf(span, then);
+  useTreeKeys({
+    view,
+    onView: props.onView,
+    selected: props.selected === null ? null : asOf(props.selected, then),
+    walk: (goal) => {
+      walk.go(goal);
+      // Where the keys go is said to who hears the page.
+      scroller.current?.focus({ preventScroll: true });
     },
-    [rows, around, then],
-  );
-  const select = (row: number) => {
-    const span = spanAt(Math.min(Math.max(row, 0), count - 1));
-    if (span !== null) onSelect(span);
-  };
-  const row = selectedRow ?? 0;
-  useTreeKeys({ ...props, row, selected: spanAt(row), count, select, spanAt });
+    from: walk.from,
+    page: Math.max(1, Math.floor(height / ROW_HEIGHT) - 1),
+  });
   const scale = useScale(strip, props.zoom, spanAt, first, last, then);
 
   return (
@@ -110,7 +124,7 @@ function Rows(props: RowsProps) {
       <div className="tree-all" role="rowgroup" style={{ height: lines.getTotalSize() }}>
         <Folds scale={scale} />
         {inSight.map(({ index, start }) => {
-          const span = spanAt(index);
+          const span = spanAt(index) ?? null;
           return (
             <TreeRow
               key={index}
@@ -120,7 +134,7 @@ function Rows(props: RowsProps) {
               scale={scale}
               now={then?.time ?? timeAt(strip, strip.length)}
               isSelected={span !== null && span.id === selectedId}
-              onSelect={onSelect}
+              onSelect={walk.select}
               onFold={(it) => props.onView(folded(view, it))}
             />
           );
@@ -140,35 +154,36 @@ function pagesOf(first: number, last: number, before: readonly number[]): readon
   return pages.join() === before.join() ? before : pages;
 }
 
-interface Keyed extends Props {
-  readonly row: number;
+interface Keyed {
+  readonly view: TreeView;
+  readonly onView: (view: TreeView) => void;
   readonly selected: Span | null;
-  readonly count: number;
-  readonly select: (row: number) => void;
-  readonly spanAt: (row: number) => Span | null;
+  readonly walk: (goal: Goal) => void;
+  /** The row that keys start from. */
+  readonly from: number;
+  /** Rows of a screen. */
+  readonly page: number;
 }
 
-function useTreeKeys({ view, onView, selected, row, count, select, spanAt }: Keyed): void {
-  const canFold = selected !== null && selected.children > 0;
-  const parentRow = () => {
-    for (let at = row - 1; at >= 0; at -= 1) {
-      const span = spanAt(at);
-      if (span === null || span.id === selected?.parentId) return at;
-    }
-    return row;
-  };
+function useTreeKeys({ view, onView, selected, walk, from, page }: Keyed): void {
+  const isOpen = selected !== null && selected.children > 0 && !selected.isFolded;
+  const isShut = selected !== null && selected.children > 0 && selected.isFolded;
+  const on = (rows: number) => walk({ kind: "row", row: from + rows, way: 1 });
+  const back = (rows: number) => walk({ kind: "row", row: from - rows, way: -1 });
   useKeys({
-    next: () => select(row + 1),
-    previous: () => select(row - 1),
-    first: () => select(0),
-    last: () => select(count - 1),
+    next: () => on(1),
+    previous: () => back(1),
+    pageOn: () => on(page),
+    pageBack: () => back(page),
+    first: () => walk(FIRST),
+    last: () => walk(LAST),
     fold: () => {
-      if (selected !== null && canFold && !selected.isFolded) onView(folded(view, selected));
-      else select(parentRow());
+      if (isOpen) onView(folded(view, selected));
+      else if (selected !== null) walk({ kind: "parent", of: selected, row: from });
     },
     unfold: () => {
-      if (selected !== null && canFold && selected.isFolded) onView(folded(view, selected));
-      else select(row + 1);
+      if (isShut) onView(folded(view, selected));
+      else on(1);
     },
   });
 }
@@ -177,7 +192,7 @@ function useTreeKeys({ view, onView, selected, row, count, select, spanAt }: Key
 function useScale(
   strip: Strip,
   zoom: Zoom,
-  spanAt: (row: number) => Span | null,
+  spanAt: (row: number) => Span | null | undefined,
   first: number,
   last: number,
   then: Then | null,
@@ -189,7 +204,7 @@ function useScale(
     const seen: Span[] = [];
     for (let row = first; row <= last; row += 1) {
       const span = spanAt(row);
-      if (span !== null && span.depth > 0) seen.push(span);
+      if (span != null && span.depth > 0) seen.push(span);
     }
     if (seen.length > 0) {
       from = Math.min(...seen.map((it) => it.firstSeq));

@@ -16,6 +16,8 @@ interface Chosen {
   readonly spanId: string | null;
   readonly seq: number;
   readonly isFromTree: boolean;
+  /** Of a row of the tree: what it was, until what is around it was read. */
+  readonly row?: { readonly span: Span; readonly at: number };
 }
 
 export interface Selection {
@@ -35,7 +37,8 @@ export interface Selection {
   /** The message to bring into sight. */
   readonly message: number | null;
   readonly isSelected: (message: Message) => boolean;
-  readonly selectSpan: (span: Span) => void;
+  /** Chooses a row of the tree. */
+  readonly selectSpan: (span: Span, row: number) => void;
   readonly selectMessage: (message: Message) => void;
   readonly selectCall: (callId: string, seq: number) => void;
   /** Chooses what the event is about. */
@@ -56,7 +59,9 @@ export function useSelection(
   const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
   const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
   const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
-  const span = around?.rows[place] ?? null;
+  // What was read is around what was chosen before.
+  const early = named < 0 && read.isPlaceholderData ? chosen?.row : undefined;
+  const span = early?.span ?? around?.rows[place] ?? null;
   const spanId = chosen?.spanId ?? span?.id ?? null;
   const shown = then?.seq ?? head;
   const message = useMessageOf(sessionId, chosen?.isFromTree === true ? span : null, shown);
@@ -67,13 +72,14 @@ export function useSelection(
     around,
     error: read.error,
     retry: () => void read.refetch(),
-    row: around === undefined || place < 0 ? null : around.first + place,
+    row: early?.at ?? (around === undefined || place < 0 ? null : around.first + place),
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
     message,
     isSelected: (it) => chosen !== null && isAbout(it, spanId),
     selectSpan: useCallback(
-      (it) => setChosen({ spanId: it.id, seq: it.firstSeq, isFromTree: true }),
+      (span, at) =>
+        setChosen({ spanId: span.id, seq: span.firstSeq, isFromTree: true, row: { span, at } }),
       [],
     ),
     selectMessage: useCallback(

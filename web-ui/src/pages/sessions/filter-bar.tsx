@@ -4,16 +4,19 @@ import { useAgents } from "../../api/queries.ts";
 import { meaning } from "../../model/status.ts";
 import { STATUSES, type Status } from "../../model/types.ts";
 import { Button } from "../../parts/button.tsx";
-import { isNarrow, type ListFilter } from "./filter.ts";
+import { ALL, isNarrow, type ListFilter, withLabel, withoutLabel } from "./filter.ts";
+import { LabelField } from "./label-field.tsx";
 
 interface Props {
   readonly filter: ListFilter;
   readonly field: RefObject<HTMLInputElement | null>;
+  /** The field is done with: the focus goes back to where it was. */
+  readonly onLeave: () => void;
   readonly onChange: (filter: ListFilter) => void;
 }
 
 /** What narrows the list. */
-export function FilterBar({ filter, field, onChange }: Props) {
+export function FilterBar({ filter, field, onLeave, onChange }: Props) {
   const agents = useAgents().data?.map((it) => it.name) ?? [];
   const names =
     filter.agent === "" || agents.includes(filter.agent) ? agents : [...agents, filter.agent];
@@ -29,7 +32,7 @@ export function FilterBar({ filter, field, onChange }: Props) {
           aria-label="Find in titles"
           onChange={(event) => onChange({ ...filter, text: event.target.value })}
           onKeyDown={(event) => {
-            if (event.key === "Escape" && filter.text === "") field.current?.blur();
+            if (event.key === "Escape" && filter.text === "") onLeave();
           }}
         />
       </span>
@@ -58,18 +61,13 @@ export function FilterBar({ filter, field, onChange }: Props) {
           <option key={it}>{it}</option>
         ))}
       </select>
-      <input
-        value={filter.label}
-        placeholder="label=value"
-        aria-label="Label"
-        className="filter-label"
-        onChange={(event) => onChange({ ...filter, label: event.target.value })}
+      <LabelField
+        labels={filter.labels}
+        onAdd={(label) => onChange(withLabel(filter, label))}
+        onRemove={(key) => onChange(withoutLabel(filter, key))}
       />
       {isNarrow(filter) && (
-        <Button
-          kind="quiet"
-          onClick={() => onChange({ text: "", status: null, agent: "", label: "" })}
-        >
+        <Button kind="quiet" onClick={() => onChange(ALL)}>
           Show all
         </Button>
       )}

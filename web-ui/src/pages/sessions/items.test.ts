@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import type { SessionRow } from "../../model/types.ts";
-import { isNarrow, labelOf, readFilter, writeFilter } from "./filter.ts";
 import { type Item, listItems, neighbour } from "./items.ts";
 
 function row(id: string, headSeq = 1): SessionRow {
@@ -69,16 +68,3 @@ test.each([
 });
 
 test("nobody is next to nobody", () => expect(neighbour([], null, 1)).toBeNull());
-
-test("a filter is read back from its address", () => {
-  const filter = { text: "a&b", status: "failed", agent: "coder", label: "team=x=y" } as const;
-  expect(readFilter(new URLSearchParams(writeFilter(filter).toString()))).toEqual(filter);
-  expect(labelOf(filter)).toEqual([["team", "x=y"]]);
-});
-
-test("what narrows nothing is not in the address, what is unknown is passed over", () => {
-  const all = readFilter(new URLSearchParams("status=happy&other=1"));
-  expect(isNarrow(all)).toBe(false);
-  expect(writeFilter(all).toString()).toBe("");
-  expect(labelOf({ ...all, label: "unfinished" })).toEqual([]);
-});

@@ -1,34 +1,61 @@
 import { GitFork } from "lucide-react";
-import { Link } from "wouter";
+import type { MouseEvent } from "react";
+import { Link, useLocation } from "wouter";
 import { address } from "../../address.ts";
 import type { SessionRow } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { count, percent, shortId } from "../../model/words.ts";
 import { StatusMark } from "../../parts/status-mark.tsx";
 import { Age } from "../../parts/time.tsx";
+import { link } from "../../view-base.ts";
+import { type Label, writeLabel } from "./filter.ts";
 
 interface Props {
   readonly session: SessionRow;
+  /** Row of the list, from 0. */
+  readonly row: number;
   readonly isTall: boolean;
   readonly isChosen: boolean;
+  /** What it asks of a person, in words. */
+  readonly asks: string;
+  /** Address of the list, narrowed to a label, too. */
+  readonly withLabel: (label: Label) => string;
+  /** It is about to be opened. */
+  readonly onOpen: (id: string) => void;
 }
 
 /** One session of the list. */
-export function SessionLine({ session, isTall, isChosen }: Props) {
+export function SessionLine(props: Props) {
+  const { session, row, isTall, isChosen, asks, withLabel, onOpen } = props;
   const { promptTokens, cachedTokens, completionTokens } = session.usage;
+  const [, go] = useLocation();
+  const to = address.session(session.id);
+  const open = (event: MouseEvent<HTMLElement>) => {
+    const at = event.target instanceof Element ? event.target : null;
+    const isSelecting = window.getSelection()?.isCollapsed === false;
+    if (at?.closest("a, button") != null || isSelecting) return;
+    onOpen(session.id);
+    if (event.ctrlKey || event.metaKey) window.open(link(to), "_blank", "noopener");
+    else go(to);
+  };
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the list has the keys
     <div
       className={isTall ? "session-line session-tall" : "session-line"}
+      id={`session-${session.id}`}
       role="row"
+      tabIndex={-1}
+      aria-rowindex={row + 1}
       aria-selected={isChosen}
       data-session={session.id}
+      onClick={open}
     >
-      <span role="cell">
+      <span role="gridcell">
         <StatusMark status={session.status} />
       </span>
-      <span role="cell" className="session-what">
+      <span role="gridcell" className="session-what">
         <span className="session-name">
-          <Link href={address.session(session.id)} className="session-title">
+          <Link href={to} className="session-title" onClick={() => onOpen(session.id)}>
             {visible(session.title)}
           </Link>
           {session.parent !== null && (
@@ -41,38 +68,35 @@ export function SessionLine({ session, isTall, isChosen }: Props) {
               {shortId(session.parent.id)}@{session.parent.seq}
             </Link>
           )}
-          {session.labels.map(([key, value]) => (
-            <Link
-              key={key}
-              href={`/?label=${encodeURIComponent(`${key}=${value}`)}`}
-              className="session-label"
-            >
-              {visible(key)}={visible(value)}
+          {session.labels.map((label) => (
+            <Link key={label[0]} href={withLabel(label)} className="session-label">
+              {visible(writeLabel(label))}
             </Link>
           ))}
         </span>
         <span className="session-why" title={visible(session.explain)}>
+          {asks !== "" && <span className="session-asks">{asks}</span>}
           {visible(session.explain)}
         </span>
       </span>
-      <span role="cell" className="session-agent">
+      <span role="gridcell" className="session-agent">
         {visible(session.agent)}
         {session.agentVersion > 0 && <span className="quiet"> @{session.agentVersion}</span>}
       </span>
-      <span role="cell" className="number">
+      <span role="gridcell" className="number">
         {session.steps}
       </span>
       <span
-        role="cell"
+        role="gridcell"
         className="number"
         title={`${promptTokens} tokens in, ${completionTokens} out, ${cachedTokens} of those in from the cache`}
       >
         {count(promptTokens + completionTokens)}
       </span>
-      <span role="cell" className="number quiet-number">
+      <span role="gridcell" className="number quiet-number">
         {percent(cachedTokens, promptTokens)}
       </span>
-      <span role="cell" className="number">
+      <span role="gridcell" className="number">
         <Age at={session.updatedAt} />
       </span>
     </div>

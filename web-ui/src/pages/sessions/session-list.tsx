@@ -1,14 +1,19 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 import type { Section } from "../../model/status.ts";
 import { Button } from "../../parts/button.tsx";
+import type { Label } from "./filter.ts";
 import type { Item } from "./items.ts";
+import { type Place, TOP } from "./places.ts";
 import { SessionLine } from "./session-line.tsx";
 
-const HEIGHTS: Record<Item["type"], number> = { head: 36, row: 32, more: 32 };
+export const ROW_HEIGHT = 32;
+const HEIGHTS: Record<Item["type"], number> = { head: 36, row: ROW_HEIGHT, more: 32 };
 /** Where a person is needed, the sentence why has a line of its own. */
 const NEEDS_HEIGHT = 52;
 const OVERSCAN = 12;
+/** The heads of the columns cover so much of the list. */
+const HEADS_HEIGHT = 28;
 
 const TITLES: Record<Section, string> = {
   needs: "Needs a person",
@@ -18,8 +23,18 @@ const TITLES: Record<Section, string> = {
 
 interface Props {
   readonly items: readonly Item[];
+  /** They are still those of the filter before. */
+  readonly isStale: boolean;
   readonly chosen: string | null;
+  /** Where it was left. */
+  readonly place: Place;
+  readonly scroller: RefObject<HTMLDivElement | null>;
+  /** What a session asks of a person, in words. */
+  readonly asks: (id: string) => string;
+  readonly withLabel: (label: Label) => string;
   readonly onMore: (section: Section) => void;
+  readonly onOpen: (id: string) => void;
+  readonly onScrolled: (top: number) => void;
 }
 
 function height(item: Item | undefined): number {
@@ -28,8 +43,8 @@ function height(item: Item | undefined): number {
 }
 
 /** All sessions that were read so far; only the lines in sight are in the page. */
-export function SessionList({ items, chosen, onMore }: Props) {
-  const scroller = useRef<HTMLDivElement>(null);
+export function SessionList(props: Props) {
+  const { items, isStale, chosen, place, scroller, asks, withLabel, onMore, onOpen } = props;
   const lines = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,
@@ -39,26 +54,37 @@ export function SessionList({ items, chosen, onMore }: Props) {
       return item?.type === "row" ? item.session.id : `${item?.type} ${item?.section}`;
     },
     overscan: OVERSCAN,
+    initialOffset: place.top,
+    scrollPaddingEnd: HEADS_HEIGHT,
   });
   const inSight = lines.getVirtualItems();
   const more = inSight.map((it) => items[it.index]).find((it) => it?.type === "more");
   useEffect(() => {
     if (more !== undefined) onMore(more.section);
   }, [more, onMore]);
-  const chosenAt = items.findIndex((it) => it.type === "row" && it.session.id === chosen);
+  const shown = useRef(chosen);
   useEffect(() => {
-    if (chosenAt >= 0) lines.scrollToIndex(chosenAt);
-  }, [chosenAt, lines]);
+    // Only a choice moves the list, not what moves in it.
+    if (shown.current === chosen) return;
+    shown.current = chosen;
+    const at = items.findIndex((it) => it.type === "row" && it.session.id === chosen);
+    if (at >= 0) lines.scrollToIndex(at);
+  }, [chosen, items, lines]);
   // Sizes depend on the kind of line, which moves between places as the list changes.
   // biome-ignore lint/correctness/useExhaustiveDependencies: it is the items that changed
   useEffect(() => lines.measure(), [items, lines]);
+  const onScroll = usePlace(props);
   return (
     <div
       ref={scroller}
       className="sessions"
-      role="table"
+      role="grid"
       aria-label="Sessions"
+      aria-busy={isStale}
       aria-rowcount={items.length}
+      aria-activedescendant={chosen === null ? undefined : `session-${chosen}`}
+      tabIndex={0}
+      onScroll={onScroll}
     >
       <div className="session-line session-heads" role="row">
         <span role="columnheader">Status</span>
@@ -100,8 +126,12 @@ export function SessionList({ items, chosen, onMore }: Props) {
               {item.type === "row" && (
                 <SessionLine
                   session={item.session}
+                  row={line.index}
                   isTall={item.section === "needs"}
                   isChosen={item.session.id === chosen}
+                  asks={asks(item.session.id)}
+                  withLabel={withLabel}
+                  onOpen={onOpen}
                 />
               )}
               {item.type === "more" && (
@@ -115,4 +145,37 @@ export function SessionList({ items, chosen, onMore }: Props) {
       </div>
     </div>
   );
+}
+
+/** What a person does that leaves the place where the list was left. */
+const MOVES = ["wheel", "pointerdown", "keydown", "touchmove"] as const;
+
+/** Goes back to where the list was left, as soon as so many rows were read; then notes where it is. */
+function usePlace({ items, place, scroller, onScrolled }: Props): () => void {
+  const wanted = useRef(place.top);
+  useEffect(() => {
+    const it = scroller.current;
+    if (it === null) return;
+    const stay = () => {
+      wanted.current = 0;
+    };
+    for (const move of MOVES) it.addEventListener(move, stay, { passive: true });
+    return () => {
+      for (const move of MOVES) it.removeEventListener(move, stay);
+    };
+  }, [scroller]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: more rows make it longer
+  useEffect(() => {
+    const it = scroller.current;
+    if (it === null || wanted.current === 0) return;
+    it.scrollTop = wanted.current;
+    if (it.scrollHeight - it.clientHeight >= wanted.current) wanted.current = 0;
+  }, [scroller, items]);
+  // Who came back goes on there by keys.
+  useEffect(() => {
+    if (place !== TOP) scroller.current?.focus({ preventScroll: true });
+  }, [scroller, place]);
+  return () => {
+    if (wanted.current === 0) onScrolled(scroller.current?.scrollTop ?? 0);
+  };
 }
