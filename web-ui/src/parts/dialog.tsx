@@ -1,4 +1,6 @@
 import { type ReactNode, useEffect, useRef } from "react";
+import { useArmed } from "./use-armed.ts";
+import { useFocusBack } from "./use-focus-back.ts";
 
 interface Props {
   readonly title: string;
@@ -7,9 +9,12 @@ interface Props {
   readonly className?: string;
 }
 
-/** A modal dialog of the browser: it holds the focus, and Esc closes it. */
+/** A modal dialog of the browser: it holds the focus, Esc closes it, and then the focus goes back. */
 export function Dialog({ title, onClose, children, className = "" }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
+  useFocusBack();
+  // The second click of the double click that opened it is not meant for what is beside it.
+  const beside = useArmed(dialog, title);
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
@@ -21,7 +26,7 @@ export function Dialog({ title, onClose, children, className = "" }: Props) {
       aria-label={title}
       onClose={onClose}
       onClick={(event) => {
-        if (event.target === dialog.current) onClose();
+        if (event.target === dialog.current && beside.mayAct()) onClose();
       }}
     >
       <div className="dialog-inside">{children}</div>
