@@ -204,6 +204,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
               spanId={selection.spanId}
               then={then}
               head={known}
+              open={state.openApprovals}
               onMoment={show}
               about={<AboutSession state={state} isPast={!isNow} />}
             />
