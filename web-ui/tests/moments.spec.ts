@@ -26,20 +26,20 @@ test("while another moment is read, the one that is shown keeps its name", async
     await route.continue();
   });
   await page.keyboard.press("g");
-  await page.getByLabel(/Event, 1 to/).fill("4");
+  await page.getByLabel(/Event, 1 to/).fill("3");
   await page.keyboard.press("Enter");
   await expect(page.getByLabel("Reading")).toContainText(
-    "Reading event 4 … What you see is event 2.",
+    "Reading event 3 … What you see is event 2.",
   );
   await expect(past(page)).toContainText("event 2 of");
   await expect(status(page)).toHaveText("asks the model");
   await expect(page.locator(".session-moment")).toHaveAttribute("aria-busy", "true");
   await expect(page.getByRole("row")).toHaveCount(3);
   open();
-  await expect(past(page)).toContainText("event 4 of");
+  await expect(past(page)).toContainText("event 3 of");
   await expect(page.getByLabel("Reading")).toHaveCount(0);
-  await expect(status(page)).toHaveText("waits for approval");
-  await expect(past(page)).toContainText("waits for approval 4: may `shell` (call 1.1) run?");
+  await expect(status(page)).toHaveText("runs tools");
+  await expect(past(page)).toContainText("`shell` (call 1.1) is about to be decided");
 });
 
 test("a moment that cannot be read leaves what was read, and is tried again", async ({

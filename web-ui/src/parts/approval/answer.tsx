@@ -59,10 +59,14 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
       <Buttons approval={approval} isOff={isOff}>
         {(press) => (
           <>
-            <Button kind="danger" {...press(() => onDraft({ type: "failed", reason: "" }))}>
+            <Button
+              kind="danger"
+              isOff={isOff}
+              onClick={() => onDraft({ type: "failed", reason: "" })}
+            >
               It failed…
             </Button>
-            <Button {...press(() => onDraft({ type: "happened", output: "" }))}>
+            <Button isOff={isOff} onClick={() => onDraft({ type: "happened", output: "" })}>
               It happened…
             </Button>
             <Button {...press(() => onSend("did_not_happen"))}>
@@ -77,11 +81,12 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
     <Buttons approval={approval} isOff={isOff}>
       {(press) => (
         <>
-          <Button kind="danger" {...press(() => onDraft({ type: "deny", reason: "" }))}>
+          <Button kind="danger" isOff={isOff} onClick={() => onDraft({ type: "deny", reason: "" })}>
             Deny…
           </Button>
           <Button
-            {...press(() => onDraft({ type: "edit", arguments: indented(approval.arguments) }))}
+            isOff={isOff}
+            onClick={() => onDraft({ type: "edit", arguments: indented(approval.arguments) })}
           >
             Change the arguments…
           </Button>
@@ -100,7 +105,7 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
   );
 }
 
-/** What a button is given that does something with the approval. */
+/** What a button is given that decides; one that only opens a field needs no such care. */
 type Press = (act: () => void) => { readonly isOff: boolean; readonly onClick: () => void };
 
 interface ButtonsProps {
