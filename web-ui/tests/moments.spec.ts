@@ -57,7 +57,7 @@ test("a moment that cannot be read leaves what was read, and is tried again", as
   await slider(page).press("ArrowLeft");
   const alert = page.locator(".notices").getByRole("alert");
   await expect(alert).toContainText(/Could not read event \d+/);
-  await expect(alert).toContainText("What you see is now.");
+  await expect(alert).toContainText("What you see is the newest that was read.");
   await expect(past(page)).toHaveCount(0);
   await expect(said(page).last()).toContainText("Done.");
   await page.unroute("**/GetState");
@@ -79,7 +79,7 @@ test("a server that is away takes nothing from the page, and is asked again when
   await expect(page.locator(".scrubber-live")).toContainText("connection lost");
   const alert = page.locator(".notices").getByRole("alert");
   await expect(alert).toContainText("Could not read event 1");
-  await expect(alert).toContainText("What you see is now.");
+  await expect(alert).toContainText("What you see is the newest that was read.");
   await expect(said(page).last()).toContainText("I push it.");
   await stage.startServer();
   await expect(past(page)).toContainText("event 1 of");
@@ -110,4 +110,23 @@ content = "Done."
   await stage.startServer();
   await expect(page.getByLabel("Why it waits")).toContainText("what became of `shell`");
   await expect(now).toContainText("line 1");
+});
+
+test("the focus goes back to where it was when something closes", async ({ page, stage }) => {
+  const id = await waiting(stage);
+  await page.goto(`${stage.url}/s/${id}`);
+  const steps = page.getByRole("treegrid", { name: "Steps" });
+  await steps.focus();
+  await page.keyboard.press("/");
+  await expect(page.getByRole("search")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(steps).toBeFocused();
+  await page.keyboard.press("ControlOrMeta+k");
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(steps).toBeFocused();
+  await page.keyboard.press("ControlOrMeta+k");
+  await page.getByRole("option", { name: /One event back/ }).click();
+  await expect(past(page)).toBeVisible();
+  await expect(steps).toBeFocused();
 });

@@ -65,11 +65,11 @@ test("a double click decides one action, and its outcome stays until the person 
   await stage.start(THREE);
   const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
   await until(stage, id, "waiting_approval");
-  await named(page, stage);
   await page.goto(`${stage.url}/s/${id}`);
   await page.getByRole("button", { name: "Review" }).click();
   const card = page.locator(".review").getByRole("article");
   await expect(card).toHaveCount(1);
+  await card.getByLabel("Your name in the history").fill("ada");
   await expect(page.locator(".review")).toContainText("1 of 3 that wait for you");
   await doubleClick(page, "Run `echo a > a.txt`");
   await expect(card.locator(".approval-outcome")).toContainText("Approved by ada");
@@ -78,6 +78,7 @@ test("a double click decides one action, and its outcome stays until the person 
   // The next one comes when it is asked for, and not under a click that was begun before.
   await page.getByRole("button", { name: "Next: Run `echo b > b.txt`" }).click();
   await expect(card.getByRole("heading", { name: "May shell run?" })).toBeFocused();
+  await expect(card.getByLabel("Your name in the history")).toHaveValue("ada");
   await expect(card.getByRole("button", { name: "Run `echo b > b.txt`" })).toBeEnabled();
   expect(await decided(stage, id)).toBe(1);
   await page.keyboard.press("Escape");

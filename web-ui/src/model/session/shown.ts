@@ -27,3 +27,9 @@ export function momentWords(seq: number | null): string {
 export function readingWords(wanted: number | null, shown: number | null): string {
   return `Reading ${momentWords(wanted)} … What you see is ${momentWords(shown)}.`;
 }
+
+/** What is on the screen although another moment was asked for, and could not be read. */
+export function insteadWords(shown: number | null): string {
+  const what = shown === null ? "the newest that was read" : momentWords(shown);
+  return `What you see is ${what}.`;
+}

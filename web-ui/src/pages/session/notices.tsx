@@ -1,6 +1,6 @@
 import { ArrowRight, Clock, GitFork, Hourglass } from "lucide-react";
 import { failure } from "../../api/failure.ts";
-import { momentWords, readingWords } from "../../model/session/shown.ts";
+import { insteadWords, momentWords, readingWords } from "../../model/session/shown.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { visible } from "../../model/visible.ts";
 import { exact } from "../../model/words.ts";
@@ -66,13 +66,12 @@ export function UnreadBar({ wanted, shown, error, onRetry }: UnreadProps) {
   if (wanted === shown) {
     return <Failed doing={`read ${momentWords(wanted)}`} error={error} onRetry={onRetry} isStale />;
   }
-  const rest = `What you see is ${momentWords(shown)}.`;
   return (
     <Failed
       doing={`read ${momentWords(wanted)}`}
       error={error}
       onRetry={failure(error).kind === "not_found" ? undefined : onRetry}
-      rest={rest}
+      rest={insteadWords(shown)}
     />
   );
 }

@@ -26,6 +26,7 @@ interface Props {
 export function Review({ sessionId, open, onClose }: Props) {
   const panel = useRef<HTMLElement>(null);
   const [chosen, choose] = useState(open[0]?.id ?? null);
+  const [taken, setTaken] = useState<string | null>(null);
   const over = useApprovals(ANSWERED, sessionId);
   const answered = over.data?.pages.flatMap((it) => it.rows) ?? [];
   const shown = useFollowed(chosen, open, answered);
@@ -41,7 +42,8 @@ export function Review({ sessionId, open, onClose }: Props) {
   useEffect(() => {
     panel.current?.querySelector<HTMLElement>(".approval-question")?.focus();
   }, [chosen]);
-  const isDone = isAnswered && open.length === 0;
+  // What others said is not taken away before it is read.
+  const isDone = open.length === 0 && (shown === null || (isAnswered && taken === chosen));
   useEffect(() => {
     if (!isDone) return;
     const timer = window.setTimeout(onClose, SAID_MS);
@@ -80,7 +82,14 @@ export function Review({ sessionId, open, onClose }: Props) {
             />
           </>
         )}
-        {isAnswered && open[0] === undefined && "Nothing else waits for you here."}
+        {isAnswered && open[0] === undefined && (
+          <>
+            Nothing else waits for you here.
+            <Button kind="quiet" onClick={onClose}>
+              Close
+            </Button>
+          </>
+        )}
         {isAnswered && open[0] !== undefined && (
           <Button onClick={() => choose(open[0]?.id ?? chosen)}>
             Next: {visible(actionName(open[0].tool, actionOf(open[0].arguments)))}
@@ -93,6 +102,7 @@ export function Review({ sessionId, open, onClose }: Props) {
           approval={shown.approval}
           isSettled={shown.isSettled}
           isInSession
+          onTaken={() => setTaken(shown.approval.id)}
         />
       )}
     </section>

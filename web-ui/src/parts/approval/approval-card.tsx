@@ -20,12 +20,19 @@ interface Props {
   readonly approval: Approval;
   /** Inside the session's own page its link says nothing. */
   readonly isInSession?: boolean;
-  /** It is answered, and what was said is being read: nothing more can be said. */
+  /** It is no longer open, and what became of it was not read yet: nothing more can be said. */
   readonly isSettled?: boolean;
+  /** The person's own answer was taken. */
+  readonly onTaken?: () => void;
 }
 
 /** One approval: the exact action, why and until when, and the answers. */
-export function ApprovalCard({ approval, isInSession = false, isSettled = false }: Props) {
+export function ApprovalCard({
+  approval,
+  isInSession = false,
+  isSettled = false,
+  onTaken = () => undefined,
+}: Props) {
   const heading = useId();
   const [draft, setDraft] = useRemembered<Draft>(`approval ${approval.id}`, { type: "none" });
   const decide = useDecide();
@@ -43,14 +50,15 @@ export function ApprovalCard({ approval, isInSession = false, isSettled = false 
     more: { reason?: string; arguments?: string; output?: string } = {},
   ) => {
     const { id: approvalId, digest } = approval;
-    decide.mutate({
+    const request = {
       approvalId,
       digest,
       tool: approval.tool,
       decision,
       decidedBy: readName(),
       ...more,
-    });
+    };
+    decide.mutate(request, { onSuccess: onTaken });
   };
   return (
     <article className="approval" aria-labelledby={heading} data-approval={approval.id}>
@@ -80,7 +88,7 @@ export function ApprovalCard({ approval, isInSession = false, isSettled = false 
       {decide.error !== null && <NotTaken error={decide.error} isOpen={isOpen} />}
       {shown.status === "open" && isSettled && (
         <p className="approval-outcome" role="status">
-          It is answered.
+          It is no longer open.
         </p>
       )}
       {shown.status !== "open" && (
