@@ -133,7 +133,7 @@ impl ModelPort for OpenAiClient {
             () = cancel.cancelled() => return Err(target.cancelled()),
             outcome = self.attempt(request, &target, &*sink) => outcome,
         };
-        lease.end(&outcome);
+        let outcome = lease.end(outcome);
         match &outcome {
             Ok(answer) => debug!(
                 %session_id, step, attempt, endpoint = %answer.endpoint,

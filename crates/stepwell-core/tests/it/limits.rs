@@ -1,7 +1,9 @@
 //! Each limit ends a session as `limit_reached`, with which one and why.
 
 use stepwell_core::agent::Limits;
-use stepwell_core::event::{EventBody, FinishReason, LimitKind, ModelErrorKind, Outcome, Timer};
+use stepwell_core::event::{
+    EventBody, FinishReason, LimitKind, ModelErrorKind, Outcome, Timer, Usage,
+};
 use stepwell_core::{Input, Status, TimestampMs};
 
 use crate::world::{START, World, agent, id, message, pause, reply, resume, wants};
@@ -102,6 +104,24 @@ fn the_tokens_are_counted() {
     step(&mut world, &[("find", "{}")]);
     step(&mut world, &[("find", r#"{"a":1}"#)]);
     ended(&world, LimitKind::Tokens, "220 of 220 tokens are used");
+}
+
+/// A server that tells no tokens does not lift the limit.
+#[test]
+fn tokens_that_nobody_tells_are_estimated() {
+    let mut world = limited(Limits { tokens_max: Some(1_000), ..Limits::default() });
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(3_000));
+    let mut silent = reply(1, 1, "", vec![wants("find", &long)]);
+    silent.usage = Usage::default();
+    world.when(Input::ModelReplied(silent));
+    let estimated = world.state.account.uncounted_tokens;
+    assert!((1_000..2_000).contains(&estimated), "{estimated}");
+    world.done(id(1, 1), "x");
+    let reason = format!(
+        "{estimated} of 1000 tokens are used; {estimated} of them are estimated by size, because the \
+         server told none for 1 of its replies"
+    );
+    ended(&world, LimitKind::Tokens, &reason);
 }
 
 #[test]

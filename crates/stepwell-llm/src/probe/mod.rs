@@ -19,7 +19,10 @@ use crate::read::read_whole;
 use crate::target::Target;
 
 /// How long one answer may take.
-const ANSWER_MS_MAX: u64 = 120_000;
+const ANSWER_MS_MAX: u64 = 60_000;
+
+/// Tries in a row without any answer after which the server is not asked for more.
+const LOST_MAX: usize = 2;
 
 /// Bytes of an answer that are read, at most.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -63,9 +66,16 @@ pub async fn probe(
         .map_err(|error| target.unreachable(&error, ANSWER_MS_MAX))?;
     let prober = Prober { client, target, model };
     let mut found = vec![prober.context().await?];
+    let mut lost = 0;
     for it in tries::tries() {
         let answer = prober.post(prober.target.url.clone(), &tries::body(model, &it.members)).await;
+        lost = if matches!(answer, Err(Refused::Lost(_))) { lost + 1 } else { 0 };
         found.push(judged(&it, answer));
+        if lost >= LOST_MAX {
+            let detail = format!("not tried, because {LOST_MAX} tries in a row had no answer");
+            found.push(Capability { name: "the rest", support: Support::Unknown, detail });
+            return Ok(found);
+        }
     }
     found.extend(prober.history().await);
     found.push(prober.cache(nonce).await);
