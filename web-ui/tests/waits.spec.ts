@@ -112,6 +112,28 @@ test("an action that has just come up takes no click and no key", async ({ page,
   }
 });
 
+test("a press that was begun before the action came up does not count when it is let go", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(THREE);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
+  await until(stage, id, "waiting_approval");
+  await named(page, stage);
+  await page.goto(`${stage.url}/s/${id}`);
+  await page.getByRole("button", { name: "Review" }).focus();
+  // Held down it repeats: the first stroke opens the card, later ones meet its buttons.
+  await page.keyboard.down("Enter");
+  const run = page.getByRole("button", { name: /^Run `echo/ });
+  await expect(run).toBeEnabled();
+  await run.focus();
+  for (let at = 0; at < 3; at += 1) await page.keyboard.down("Enter");
+  await page.keyboard.up("Enter");
+  expect(await decided(stage, id)).toBe(0);
+  await page.keyboard.press("Enter");
+  await expect.poll(() => decided(stage, id)).toBe(1);
+});
+
 test("a double click or Enter twice on Cancel ends nothing", async ({ page, stage }) => {
   const id = await waiting(stage);
   await page.goto(`${stage.url}/s/${id}`);

@@ -65,12 +65,15 @@ function usePress(): RefObject<number | null> {
       });
     };
     const begins = ["pointerdown", "keydown"] as const;
-    const ends = ["pointerup", "pointercancel", "keyup", "blur"] as const;
+    const ends = ["pointerup", "pointercancel", "keyup"] as const;
     for (const it of begins) window.addEventListener(it, begin, true);
     for (const it of ends) window.addEventListener(it, end, true);
+    // Of the window itself: what is let go elsewhere is not heard here.
+    window.addEventListener("blur", end);
     return () => {
       for (const it of begins) window.removeEventListener(it, begin, true);
       for (const it of ends) window.removeEventListener(it, end, true);
+      window.removeEventListener("blur", end);
     };
   }, []);
   return since;
