@@ -55,8 +55,10 @@ function placeOf(element: HTMLElement): { left: number; top: number } {
 function usePress(): RefObject<number | null> {
   const since = useRef<number | null>(null);
   useEffect(() => {
-    const begin = () => {
-      since.current ??= performance.now();
+    const begin = (event: Event) => {
+      // A key that repeats was pressed before this listened.
+      const isOld = event instanceof KeyboardEvent && event.repeat;
+      since.current ??= isOld ? 0 : performance.now();
     };
     const end = () => {
       // The click comes after the button was let go.

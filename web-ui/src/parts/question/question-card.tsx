@@ -43,6 +43,7 @@ export function QuestionCard({ sessionId, question }: Props) {
       },
     );
   };
+  const answers = callId === "" ? "" : ` --answers ${callId}`;
   const label = question === null ? "Your message" : "Your answer";
   return (
     <article className="question" aria-labelledby={heading}>
@@ -75,7 +76,7 @@ export function QuestionCard({ sessionId, question }: Props) {
         {send.isSuccess && "It is sent; the session goes on with it."}
       </p>
       {send.error !== null && <Failed doing="send the answer" error={send.error} />}
-      <CliLine line={`stepwell send ${sessionId} ${shellWord(text === "" ? "…" : text)}`} />
+      <CliLine line={`stepwell send ${sessionId} ${shellWord(text || "…")}${answers}`} />
     </article>
   );
 }
