@@ -167,6 +167,7 @@ mod tests {
             reasoning: Text::from(""),
             tool_calls: alloc::vec::Vec::new(),
             finish_reason: FinishReason::Stop,
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: prompt,
                 cached_tokens: cached,

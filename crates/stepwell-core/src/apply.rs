@@ -221,6 +221,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     state.usage.add(&it.usage);
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
+    state.finish_word.clone_from(&it.finish_word);
     state.model_failure = None;
     state.failing_since = None;
     state.calls.clear();

@@ -172,7 +172,10 @@ fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> Even
 fn follow_answer(state: &SessionState, agent: &Agent) -> Option<EventBody> {
     match state.last_finish {
         Some(FinishReason::Length) => {
-            let reason = "the model's output limit (max_tokens) cut its answer off".to_string();
+            let reason = match &state.finish_word {
+                None => "the model's output limit (max_tokens) cut its answer off".to_string(),
+                Some(word) => format!("the server cut the answer off (finish_reason `{word}`)"),
+            };
             Some(limit_reached(LimitKind::OutputTokens, reason))
         }
         Some(FinishReason::ContentFilter) => {

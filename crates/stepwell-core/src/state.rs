@@ -123,6 +123,9 @@ pub struct SessionState {
     pub last_reply: Text,
     /// Why the model stopped in its last reply.
     pub last_finish: Option<FinishReason>,
+    /// The server's own word for that, where it says more.
+    #[serde(default)]
+    pub finish_word: Option<String>,
 }
 
 /// What a session knows since its first event.

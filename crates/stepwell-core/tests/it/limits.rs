@@ -75,6 +75,20 @@ fn replies_that_cannot_be_used_come_to_an_end() {
 }
 
 #[test]
+fn why_an_answer_was_cut_is_said_in_the_words_of_its_server() {
+    for (word, reason) in [
+        (None, "the model's output limit (max_tokens) cut its answer off"),
+        (Some("repetition"), "the server cut the answer off (finish_reason `repetition`)"),
+    ] {
+        let mut world = World::new();
+        let mut cut = reply(1, 1, "and so on", Vec::new());
+        (cut.finish_reason, cut.finish_word) = (FinishReason::Length, word.map(String::from));
+        world.when(Input::ModelReplied(cut));
+        ended(&world, LimitKind::OutputTokens, reason);
+    }
+}
+
+#[test]
 fn one_good_call_among_bad_ones_is_progress() {
     let mut world = limited(Limits { unusable_replies_max: 1, ..Limits::default() });
     world.calls(&[("find", r#"{"a":1}"#), ("fly", "{}")]);
