@@ -227,6 +227,7 @@ test("the page does not grow with the session", async ({ page, stage }) => {
       if (box === null) throw new Error("no slider");
       await slider(page).click({ position: { x: box.width * part, y: 8 } });
       await expect(page.getByLabel("The past")).toBeVisible();
+      await expect(page.locator(".session-moment")).toHaveAttribute("aria-busy", "false");
       await expect(page.locator(".message.is-unread, .tree-row.is-unread")).toHaveCount(0);
     }
     const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
