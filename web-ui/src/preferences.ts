@@ -21,13 +21,32 @@ export function applyTheme(theme: Theme): void {
   else root.dataset["theme"] = theme;
 }
 
+/** As it is typed, also where the browser forbids storage. */
+let typedName = read(NAME_KEY) ?? "";
+const nameWatchers = new Set<() => void>();
+
 /** The name under which this person decides and submits; empty when nobody said. */
 export function readName(): string {
-  return read(NAME_KEY) ?? "";
+  return typedName.trim();
+}
+
+/** The same as it is typed: all fields that ask for it show it. */
+export function readTypedName(): string {
+  return typedName;
 }
 
 export function writeName(name: string): void {
+  typedName = name;
   write(NAME_KEY, name.trim());
+  for (const changed of nameWatchers) changed();
+}
+
+/** Tells of every change of the name. */
+export function watchName(changed: () => void): () => void {
+  nameWatchers.add(changed);
+  return () => {
+    nameWatchers.delete(changed);
+  };
 }
 
 /** A browser may forbid storage altogether. */

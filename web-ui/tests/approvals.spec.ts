@@ -60,6 +60,7 @@ test("deny by keyboard only, with a reason that the model is told", async ({ pag
   await page.keyboard.press("Tab");
   await page.keyboard.press("Tab");
   await expect(card.getByRole("button", { name: "Deny it" })).toBeFocused();
+  await expect(card.getByRole("button", { name: "Deny it" })).toBeEnabled();
   await page.keyboard.press("Enter");
   await expect(card.getByRole("status").last()).toContainText("Denied by ada");
   await expect(card).toContainText("Not on a Sunday.");

@@ -39,6 +39,7 @@ test("any moment can be reached, said plainly, and linked to", async ({ page, st
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   await page.goto(`${stage.url}/s/${id}`);
   await expect(said(page).last()).toContainText("Done.");
+  await expect(page.locator(".scrubber-live")).toHaveText("the end");
   const last = Number(await slider(page).getAttribute("aria-valuemax"));
   for (let back = 0; back < last - 2; back += 1) await page.keyboard.press("[");
   await expect(page).toHaveURL(`${stage.url}/s/${id}@2`);
@@ -93,6 +94,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await stage.cli("approve", id, "--by", "ada");
   await expect.poll(() => stage.cli("show", id)).toContain("completed");
   await page.goto(`${stage.url}/s/${id}@4`);
+  await expect(page.getByLabel("The past")).toBeVisible();
   await page.keyboard.press("f");
   const dialog = page.getByRole("dialog", { name: /^Fork/ });
   await expect(dialog).toContainText("Both share events 1 to 4.");
@@ -275,6 +277,7 @@ test("the page does not grow with the session", async ({ page, stage }) => {
       if (box === null) throw new Error("no slider");
       await slider(page).click({ position: { x: box.width * part, y: 8 } });
       await expect(page.getByLabel("The past")).toBeVisible();
+      await expect(page.locator(".session-moment")).toHaveAttribute("aria-busy", "false");
       await expect(page.locator(".message.is-unread, .tree-row.is-unread")).toHaveCount(0);
     }
     const nodes = await page.evaluate(() => document.querySelectorAll("*").length);

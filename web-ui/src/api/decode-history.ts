@@ -27,6 +27,8 @@ export interface OpenCall {
 /** A session as it was right after an event. */
 export interface State {
   readonly session: SessionRow;
+  /** Somebody holds it: nothing new begins, whatever it waits for besides. */
+  readonly isHeld: boolean;
   readonly openCalls: readonly OpenCall[];
   readonly openApprovals: readonly Approval[];
   readonly timers: ReadonlyArray<{ readonly name: string; readonly dueAt: number }>;
@@ -51,6 +53,7 @@ export function state(it: GetStateResponse): State {
   if (it.session === undefined) throw new Error("the server sent no session");
   return {
     session: decode.session(it.session),
+    isHeld: it.paused,
     openCalls: it.openCalls.map(({ callId, tool, arguments: args, status, attempt, worker }) => ({
       callId,
       tool,

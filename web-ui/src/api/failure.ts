@@ -44,3 +44,8 @@ export function failure(error: unknown): Failure {
       return { kind: "other", words, code };
   }
 }
+
+/** Whether the session, or whatever was asked for, is not there: a moment that is not is another thing. */
+export function isNotFound(error: unknown): boolean {
+  return error !== null && ConnectError.from(error).code === Code.NotFound;
+}

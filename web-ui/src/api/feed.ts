@@ -3,7 +3,14 @@
 // missed and none comes twice.
 
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type Live, SILENT, withChunk, withEvent as withoutSaid } from "../model/session/live.ts";
+import {
+  type Live,
+  SILENT,
+  withBreak,
+  withChunk,
+  withMissed,
+  withEvent as withoutSaid,
+} from "../model/session/live.ts";
 import { EMPTY_STRIP, type Strip, withEvent, withPage } from "../model/session/strip.ts";
 import { historyClient, sessionsClient, within } from "./clients.ts";
 import * as decode from "./decode-history.ts";
@@ -15,8 +22,8 @@ const RETRY_LAST_MS = 5_000;
 /** Watchers are told at most this often. */
 const TELL_EVERY_MS = 50;
 
-/** `over`: the session is finished, nothing more will come. */
-export type Connection = "reading" | "live" | "broken" | "over";
+/** `over`: the session is finished, nothing more will come; `gone`: it was deleted. */
+export type Connection = "reading" | "live" | "broken" | "over" | "gone";
 
 export interface FeedView {
   readonly strip: Strip;
@@ -55,7 +62,9 @@ export function createFeed(sessionId: string): Feed {
     for (;;) {
       const afterSeq = BigInt(view.strip.length);
       const page = await historyClient.getTimeline({ sessionId, afterSeq }, within(signal));
-      set({ strip: withPage(view.strip, decode.stripPage(page)) });
+      const more = decode.stripPage(page);
+      const types = new Set([...more.marks].map((mark) => more.types[mark & 0x7f] ?? ""));
+      set({ strip: withPage(view.strip, more), live: withMissed(view.live, types) });
       if (page.marks.length === 0 || view.strip.length >= Number(page.lastSeq)) return;
     }
   };
@@ -86,12 +95,13 @@ export function createFeed(sessionId: string): Feed {
         await readStrip(signal);
         await watch(signal);
         if (isOver(view.strip)) return set({ connection: "over", error: null, live: SILENT });
-        set({ connection: "broken", live: SILENT });
+        set({ connection: "broken", live: withBreak(view.live) });
       } catch (error) {
         if (signal.aborted) return;
-        set({ connection: "broken", error, live: SILENT });
         const { code } = ConnectError.from(error);
-        if (code === Code.NotFound) return;
+        const connection = code === Code.NotFound ? "gone" : "broken";
+        set({ connection, error, live: withBreak(view.live) });
+        if (connection === "gone") return;
         // The history is shorter than it was: another store. All of it is read anew.
         if (code === Code.InvalidArgument) {
           set({ strip: EMPTY_STRIP });
@@ -114,7 +124,7 @@ export function createFeed(sessionId: string): Feed {
       end();
     } else if (stop === null && view.connection !== "over") {
       stop = new AbortController();
-      set({ connection: "reading", live: SILENT });
+      set({ connection: "reading", live: withBreak(view.live) });
       void run(stop.signal);
     }
   };

@@ -367,14 +367,20 @@ export function useComparison(a: string, b: string) {
 
 export type Steer = "cancel" | "pause" | "resume" | "step";
 
+export interface Steering {
+  readonly what: Steer;
+  readonly by: string;
+  /** Why it is cancelled. */
+  readonly reason?: string;
+}
+
 export function useSteer(sessionId: string) {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: async ({ what, by }: { what: Steer; by: string }) => {
-      const requestedBy = by;
+    mutationFn: async ({ what, by: requestedBy, reason = "" }: Steering) => {
       switch (what) {
         case "cancel":
-          return sessionsClient.cancelSession({ sessionId, requestedBy }, within());
+          return sessionsClient.cancelSession({ sessionId, requestedBy, reason }, within());
         case "pause":
           return sessionsClient.pauseSession({ sessionId, requestedBy }, within());
         case "resume":
@@ -387,11 +393,24 @@ export function useSteer(sessionId: string) {
   });
 }
 
+export interface Said {
+  readonly content: string;
+  readonly key: string;
+  readonly by: string;
+  /** The question that it answers; empty for none. */
+  readonly answersCallId: string;
+}
+
 export function useSendMessage(sessionId: string) {
   const cache = useQueryClient();
   return useMutation({
-    mutationFn: ({ content, key, by }: { content: string; key: string; by: string }) =>
-      sessionsClient.sendMessage({ sessionId, content, clientKey: key, sentBy: by }, within()),
-    onSettled: () => cache.invalidateQueries({ queryKey: keys.session(sessionId) }),
+    mutationFn: ({ content, key, by, answersCallId }: Said) => {
+      const request = { sessionId, content, clientKey: key, sentBy: by, answersCallId };
+      return sessionsClient.sendMessage(request, within());
+    },
+    onSettled: () => {
+      void cache.invalidateQueries({ queryKey: keys.sessions });
+      return cache.invalidateQueries({ queryKey: keys.session(sessionId) });
+    },
   });
 }

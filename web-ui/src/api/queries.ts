@@ -52,6 +52,14 @@ export function useSessions(filter: SessionFilter) {
   });
 }
 
+/** Sessions that wait for what a person says: an answer, or a message. */
+export function useAsking() {
+  const asking = useSessions(ASKING);
+  return { ...asking, rows: asking.data?.pages.flatMap((it) => it.rows) ?? [] };
+}
+
+const ASKING: SessionFilter = { statuses: ["waiting_input"], text: "", agent: "", labels: [] };
+
 /** One session with what is open in it, as it is now. */
 export function useSession(id: string) {
   return useQuery({
@@ -68,17 +76,23 @@ export function useSession(id: string) {
         wakesAt: decode.time(it.wakesAtMs),
         answer: it.answer,
         agentJson: it.agentJson,
+        isHeld: it.paused,
       };
     },
     refetchInterval: LIVE_MS,
   });
 }
 
-export function useApprovals(statuses: readonly ApprovalStatus[]) {
+/** What is no longer open. */
+export const ANSWERED: readonly ApprovalStatus[] = ["approved", "denied", "expired", "void"];
+
+/** Approvals of all sessions, or of one. */
+export function useApprovals(statuses: readonly ApprovalStatus[], sessionId = "") {
   return useInfiniteQuery({
-    queryKey: [...keys.approvals, statuses],
+    queryKey: [...keys.approvals, statuses, sessionId],
     queryFn: async ({ pageParam, signal }) => {
-      const request = { statuses: [...statuses], pageSize: APPROVALS_PAGE, pageToken: pageParam };
+      const pages = { pageSize: APPROVALS_PAGE, pageToken: pageParam };
+      const request = { statuses: [...statuses], sessionId, ...pages };
       const page = await approvalsClient.listApprovals(request, within(signal));
       const rows = page.approvals.map(decode.approval);
       return { rows, titles: page.sessionTitles, next: page.nextPageToken };

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { Dialog } from "../parts/dialog.tsx";
-import { BINDINGS, COMMANDS, SCOPES, shown } from "./table.ts";
+import { BINDINGS, COMMANDS, type Command, SCOPES, type Scope, shown } from "./table.ts";
 import { useKeys } from "./use-keys.ts";
 
 export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
@@ -17,7 +17,7 @@ export function Help() {
         <section key={scope} className="keys">
           <h3>{title}</h3>
           <dl>
-            {COMMANDS.filter((it) => BINDINGS[it].scope === scope).map((it) => (
+            {COMMANDS.filter((it) => isShown(it, scope)).map((it) => (
               <div key={it} className="keys-row">
                 <dt>
                   {BINDINGS[it].keys.map((key) => (
@@ -33,4 +33,9 @@ export function Help() {
       <p className="quiet">Esc closes what is open. It never approves anything.</p>
     </Dialog>
   );
+}
+
+/** Commands without a key are in the palette only. */
+function isShown(it: Command, scope: Scope): boolean {
+  return BINDINGS[it].scope === scope && BINDINGS[it].keys.length > 0;
 }

@@ -35,6 +35,11 @@ export const BINDINGS = {
   live: { keys: ["."], scope: "session", says: "back to live" },
   review: { keys: ["a"], scope: "approval", says: "review what waits for you" },
   fork: { keys: ["f"], scope: "session", says: "fork from here" },
+  // By name only: nothing of this may be hit by a slip of the finger.
+  hold: { keys: [], scope: "session", says: "hold the session" },
+  goOn: { keys: [], scope: "session", says: "let the session go on" },
+  oneStep: { keys: [], scope: "session", says: "let the session do one step" },
+  cancel: { keys: [], scope: "session", says: "cancel the session …" },
 } as const satisfies Record<string, Binding>;
 
 export type Command = keyof typeof BINDINGS;

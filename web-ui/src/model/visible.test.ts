@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { beginning, exactly, visible } from "./visible.ts";
+import { beginning, exactly, hiddenWords, visible } from "./visible.ts";
 
 test.each([
   ["plain, with\ttab\nand line", "plain, with\ttab\nand line"],
@@ -36,4 +36,12 @@ test.each([
   ["plain   text\n\n\nis plain", "plain   text\n\n\nis plain"],
 ])("%j is decided on as %j", (text, shown) => {
   expect(exactly(text)).toBe(shown);
+});
+
+test.each([
+  [0, 3_200, "3.2k characters more"],
+  [1, 40, "1 more line, 40 characters"],
+  [12, 400, "12 more lines, 400 characters"],
+])("%d lines and %d characters are left out", (hiddenLines, hiddenChars, words) => {
+  expect(hiddenWords({ text: "", hiddenLines, hiddenChars })).toBe(words);
 });

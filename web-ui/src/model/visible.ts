@@ -1,6 +1,8 @@
 // Text that a model or a tool wrote, made safe to look at: what cannot be seen, or changes how the
 // rest is read, is written out.
 
+import { count } from "./words.ts";
+
 /** What a page would obey or not show: controls, marks that turn the direction, what has no width. */
 const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
@@ -70,4 +72,11 @@ function countLines(text: string): number {
   let lines = 0;
   for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) lines += 1;
   return lines;
+}
+
+/** What is left out, in words. */
+export function hiddenWords({ hiddenChars, hiddenLines }: Shortened): string {
+  const chars = `${count(hiddenChars)} characters`;
+  if (hiddenLines === 0) return `${chars} more`;
+  return `${count(hiddenLines)} more ${hiddenLines === 1 ? "line" : "lines"}, ${chars}`;
 }

@@ -2,7 +2,7 @@ import { CircleHelp, Command, Moon, Plus, Sun, SunMoon } from "lucide-react";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import { address } from "../address.ts";
-import { useApprovals } from "../api/queries.ts";
+import { useApprovals, useAsking } from "../api/queries.ts";
 import { runCommand } from "../keys/use-keys.ts";
 import { readTheme, type Theme, writeTheme } from "../preferences.ts";
 import { Button } from "./button.tsx";
@@ -13,8 +13,10 @@ const NEXT_THEME: Record<Theme, Theme> = { system: "light", light: "dark", dark:
 export function Bar() {
   const [here] = useLocation();
   const open = useApprovals(["open"]);
-  const waiting = open.data?.pages.reduce((sum, page) => sum + page.rows.length, 0) ?? 0;
-  const hasMore = open.hasNextPage ? "+" : "";
+  const asking = useAsking();
+  const approvals = open.data?.pages.reduce((sum, page) => sum + page.rows.length, 0) ?? 0;
+  const waiting = approvals + asking.rows.length;
+  const hasMore = open.hasNextPage || asking.hasNextPage ? "+" : "";
   const links: Array<[string, string, string]> = [
     [address.sessions(), "Sessions", ""],
     [address.approvals(), "Approvals", waiting === 0 ? "" : `${waiting}${hasMore}`],

@@ -1,5 +1,7 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import { visible } from "../model/visible.ts";
+import { useArmed } from "./use-armed.ts";
+import { useFocusBack } from "./use-focus-back.ts";
 
 interface Props {
   readonly title: string;
@@ -8,17 +10,14 @@ interface Props {
   readonly className?: string;
 }
 
-/** A modal dialog of the browser: it holds the focus, and Esc closes it. */
+/** A modal dialog of the browser: it holds the focus, Esc closes it, and then the focus goes back. */
 export function Dialog({ title, onClose, children, className = "" }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
+  useFocusBack();
+  // The second click of the double click that opened it is not meant for what is beside it.
+  const beside = useArmed(dialog, title);
   useEffect(() => {
-    const before = document.activeElement;
     dialog.current?.showModal();
-    return () => {
-      // The browser gives the focus back only where it was the one to close it.
-      const isNowhere = document.activeElement === document.body;
-      if (isNowhere && before instanceof HTMLElement) before.focus({ preventScroll: true });
-    };
   }, []);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a click beside it; the keyboard has Esc
@@ -28,7 +27,7 @@ export function Dialog({ title, onClose, children, className = "" }: Props) {
       aria-label={visible(title)}
       onClose={onClose}
       onClick={(event) => {
-        if (event.target === dialog.current) onClose();
+        if (event.target === dialog.current && beside.mayAct()) onClose();
       }}
     >
       <div className="dialog-inside">{children}</div>

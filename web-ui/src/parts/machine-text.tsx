@@ -1,6 +1,5 @@
 import { useMemo, useState } from "react";
-import { beginning, visible } from "../model/visible.ts";
-import { count } from "../model/words.ts";
+import { beginning, hiddenWords, visible } from "../model/visible.ts";
 import { Button } from "./button.tsx";
 
 /** What is shown at first … */
@@ -34,7 +33,7 @@ export function MachineText(props: Props) {
       <pre className={look}>{shown.text}</pre>
       {shown.hiddenChars > 0 && (
         <p className="machine-more">
-          {count(shown.hiddenLines)} more lines, {count(shown.hiddenChars)} characters
+          {hiddenWords(shown)}
           <Button kind="quiet" onClick={() => setTimes(times * GROWTH)}>
             Show more
           </Button>

@@ -38,13 +38,15 @@ interface FailedProps {
   /** What was tried: `read the sessions`. */
   readonly doing: string;
   readonly error: unknown;
-  readonly onRetry?: () => void;
+  readonly onRetry?: (() => void) | undefined;
   /** What is on the screen is from before. */
   readonly isStale?: boolean;
+  /** What is on the screen instead. */
+  readonly rest?: string;
 }
 
 /** A request failed: what, why, and once more. */
-export function Failed({ doing, error, onRetry, isStale = false }: FailedProps) {
+export function Failed({ doing, error, onRetry, isStale = false, rest = "" }: FailedProps) {
   const { words, code, kind } = failure(error);
   return (
     <div className="failed" role="alert">
@@ -55,6 +57,7 @@ export function Failed({ doing, error, onRetry, isStale = false }: FailedProps) 
         </p>
         <p className="quiet">
           {isStale && "What you see is from before. "}
+          {rest !== "" && `${rest} `}
           {code !== "" && `Code ${code}, explained in docs/api.md.`}
           {kind === "unreachable" && " It is tried again by itself."}
         </p>

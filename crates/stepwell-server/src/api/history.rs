@@ -247,6 +247,7 @@ fn describe(session_id: SessionId, state: &SessionState) -> Result<v1::GetStateR
         agent_json: agent_json(state)?,
         prompt_bytes: state.prompt.body_bytes(),
         messages_total: state.prompt.messages().into(),
+        paused: state.paused.is_some() && !state.is_finished(),
         ..v1::GetStateResponse::default()
     })
 }

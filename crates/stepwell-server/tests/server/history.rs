@@ -130,6 +130,27 @@ async fn messages_name_the_event_that_they_came_with() {
     world.stop().await;
 }
 
+const ASKER: &str = "name = \"asker\"\ninstructions = \"Ask.\"\ntools = [\"ask_user\"]\n";
+
+#[tokio::test]
+async fn whether_it_is_held_is_told_of_every_moment_whatever_it_waits_for() {
+    let world = World::new(&[Turn::Call("ask_user", "{\"question\":\"Where to?\"}")]).await;
+    let id = world.create(ASKER).await;
+    let asked = world.until_status(&id, v1::SessionStatus::WaitingInput).await;
+    let before = asked.session.unwrap().head_seq;
+    let pause = v1::PauseSessionRequest { session_id: id.clone(), ..Default::default() };
+    world.sessions().await.pause_session(pause).await.unwrap();
+    let mut client = history(&world).await;
+    for (at_seq, is_held) in [(before, false), (0, true)] {
+        let ask = v1::GetStateRequest { session_id: id.clone(), at_seq, ..Default::default() };
+        let state = client.get_state(ask).await.unwrap().into_inner();
+        assert_eq!(state.paused, is_held, "at {at_seq}");
+        let calls: Vec<_> = state.open_calls.iter().map(|it| it.status.as_str()).collect();
+        assert_eq!(calls, ["awaiting_answer"], "the answer is taken meanwhile");
+    }
+    world.stop().await;
+}
+
 fn finding(session_id: &str, text: &str) -> v1::FindEventsRequest {
     v1::FindEventsRequest { session_id: session_id.into(), text: text.into(), ..Default::default() }
 }

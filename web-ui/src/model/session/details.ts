@@ -38,6 +38,7 @@ export interface Reply {
 
 export interface Decided {
   readonly seq: number;
+  readonly callId: string;
   readonly question: string;
   readonly rule: string;
   readonly decision: string;
@@ -64,6 +65,8 @@ export interface Details {
   readonly requests: readonly Asked[];
   readonly failures: ReadonlyArray<{ seq: number; attempt: number; kind: string; message: string }>;
   readonly reply: Reply | null;
+  /** When the timers that were set are due. */
+  readonly dueAt: readonly number[];
 }
 
 type Body = Record<string, unknown>;
@@ -101,6 +104,7 @@ export function details(events: readonly HistoryEvent[], callId: string): Detail
       message: text(body["message"]),
     })),
     reply: callId === "" ? (replied.at(-1) ?? null) : null,
+    dueAt: of("timer_started").map(({ body }) => number(body["due_at"])),
   };
 }
 
@@ -171,6 +175,7 @@ function result(event: HistoryEvent, body: Body): Result {
 function decided(seq: number, asked: Body, answer: HistoryEvent | undefined, body: Body): Decided {
   return {
     seq,
+    callId: text(asked["call_id"]),
     question: text(asked["question"]).replaceAll("_", " "),
     rule: text(asked["rule"]),
     decision: text(body["decision"]).replaceAll("_", " "),

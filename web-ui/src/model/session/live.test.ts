@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SILENT, withChunk, withEvent } from "./live.ts";
+import { SILENT, withBreak, withChunk, withEvent, withMissed } from "./live.ts";
 
 const piece = (kind: string, text: string, more = {}) => ({
   kind,
@@ -46,7 +46,45 @@ test("of an endless output the end is kept", () => {
 
 test("who comes late is told that something is missing", () => {
   const late = withChunk(SILENT, piece("content", "h and day"));
-  expect(late.content).toEqual({ text: "h and day", isCut: true });
+  expect(late.content).toMatchObject({ text: "h and day", isCut: true });
   const inTime = withChunk(withEvent(SILENT, "model_requested", ""), piece("content", "The"));
-  expect(inTime.content).toEqual({ text: "The", isCut: false });
+  expect(inTime.content).toMatchObject({ text: "The", isCut: false });
+});
+
+const output = (text: string) => piece("output", text, { callId: "1.1" });
+
+test.each([
+  ["tool_scheduled", false],
+  ["tool_dispatched", false],
+  ["approval_decided", true],
+])("after %s, output misses its beginning: %j", (type, isCut) => {
+  const it = withChunk(withEvent(SILENT, type, "1.1"), output("line 1"));
+  expect(it.outputs.get("1.1")).toMatchObject({ text: "line 1", isCut });
+});
+
+test("what came before the connection broke stays until the outcome comes", () => {
+  let it = withChunk(withEvent(SILENT, "tool_dispatched", "1.1"), output("line 1\n"));
+  it = withChunk(it, piece("content", "I look"));
+  it = withBreak(it);
+  expect(it.content).toEqual({ text: "", isCut: true, broken: "I look" });
+  it = withChunk(it, output("line 9\n"));
+  expect(it.outputs.get("1.1")).toEqual({ text: "line 9\n", isCut: true, broken: "line 1\n" });
+  it = withBreak(withBreak(it));
+  expect(it.outputs.get("1.1")?.broken).toBe("line 1\n\n…\nline 9\n");
+  it = withEvent(it, "tool_lost", "1.1");
+  expect(it.outputs.get("1.1")?.broken).toContain("line 1");
+  expect(withEvent(it, "tool_finished", "1.1").outputs.has("1.1")).toBe(false);
+  expect(withEvent(it, "tool_dispatched", "1.1").outputs.get("1.1")?.broken).toBe("");
+  expect(withEvent(it, "model_failed", "").content.broken).toBe("");
+});
+
+test.each([
+  [["tool_lost", "approval_requested"], "I look", "line 1"],
+  [["model_failed", "model_requested"], "", "line 1"],
+  [["tool_finished", "session_finished"], "", undefined],
+])("what %j say after a break", (types, content, said) => {
+  let it = withChunk(withChunk(SILENT, output("line 1")), piece("content", "I look"));
+  it = withMissed(withBreak(it), new Set(types));
+  expect([it.content.broken, it.outputs.get("1.1")?.broken]).toEqual([content, said]);
+  expect(it.isLate).toBe(true);
 });

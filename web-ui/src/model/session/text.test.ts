@@ -66,7 +66,12 @@ describe("details of a call", () => {
         { call_id: "1.2", name: "look", arguments: "{}" },
       ],
     }),
-    event(4, "approval_requested", { approval_id: 4, question: "may_run", rule: "writes ask" }),
+    event(4, "approval_requested", {
+      approval_id: 4,
+      call_id: "1.1",
+      question: "may_run",
+      rule: "writes ask",
+    }),
     event(5, "approval_decided", { approval_id: 4, decision: "approve" }, "person:ada"),
     event(6, "tool_lost", { attempt: 1, reason: "gone" }),
     event(7, "tool_finished", { attempt: 2, outcome: "ok", output: "done", duration_ms: 12 }),
@@ -82,10 +87,15 @@ describe("details of a call", () => {
     ]);
   });
   test("says who allowed it", () => {
-    expect(it.approvals).toMatchObject([{ decision: "approve", by: "person:ada" }]);
+    const approval = { callId: "1.1", decision: "approve", by: "person:ada" };
+    expect(it.approvals).toMatchObject([approval]);
   });
   test("has no decision while none is made", () => {
     expect(details(events.slice(0, 2), "1.1").approvals).toMatchObject([{ decision: "", by: "" }]);
+  });
+  test("says until when it sleeps", () => {
+    const timer = event(8, "timer_started", { timer: "sleep:1.1", due_at: 77_000 });
+    expect(details([timer], "").dueAt).toEqual([77_000]);
   });
   test("a content that cannot be read hides nothing else", () => {
     const broken = { ...event(8, "tool_finished", {}), bodyJson: "{" };

@@ -1,27 +1,31 @@
 import { ArrowLeft } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { address } from "../../address.ts";
-import { useApprovals } from "../../api/queries.ts";
+import { ANSWERED, useApprovals, useAsking } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import { questionName } from "../../model/action.ts";
+import type { Followed } from "../../model/asked.ts";
 import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { shortId } from "../../model/words.ts";
 import { outcome } from "../../parts/approval/answers.ts";
 import { ApprovalCard } from "../../parts/approval/approval-card.tsx";
+import { useFollowed } from "../../parts/approval/use-followed.ts";
 import { Button } from "../../parts/button.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Empty, Failed, Loading } from "../../parts/states.tsx";
 import { ToneMark } from "../../parts/status-mark.tsx";
 import { Age, Left } from "../../parts/time.tsx";
 import { byUrgency } from "./order.ts";
+import { AskedSession, QuestionLine } from "./questions.tsx";
 import "./approvals.css";
 
 /** The inbox: what waits for a person, and what became of what did. */
 export function ApprovalsPage() {
   const open = useApprovals(["open"]);
-  const over = useApprovals(["approved", "denied", "expired", "void"]);
+  const over = useApprovals(ANSWERED);
+  const asking = useAsking();
   const [search] = useSearchParams();
   const [, go] = useLocation();
   const chosen = search.get("id");
@@ -30,17 +34,17 @@ export function ApprovalsPage() {
   const overRows = (over.data?.pages.flatMap((it) => it.rows) ?? []).filter(
     (it) => !isOpen.has(it.id),
   );
-  const rows = [...openRows, ...overRows];
   const pages = [...(open.data?.pages ?? []), ...(over.data?.pages ?? [])];
   const titles = new Map(pages.flatMap((it) => Object.entries(it.titles)));
-  const shown = useKept(
-    rows.find((it) => it.id === chosen),
-    chosen,
-  );
+  const waiting = openRows.length + asking.rows.length;
+  const ids = [...openRows, ...asking.rows, ...overRows].map((it) => it.id);
+  const followed = useFollowed(chosen, openRows, over.data?.pages.flatMap((it) => it.rows) ?? []);
+  // The id of an approval has its number behind that of the session.
+  const isQuestion = chosen !== null && !chosen.includes(".");
   const move = (by: number) => {
-    const at = rows.findIndex((it) => it.id === chosen);
-    const next = rows[at === -1 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))];
-    if (next !== undefined) go(address.approval(next.id), { replace: true });
+    const at = ids.indexOf(chosen ?? "");
+    const next = ids[at === -1 ? 0 : Math.max(0, Math.min(ids.length - 1, at + by))];
+    if (next !== undefined) go(address.approval(next), { replace: true });
   };
   const detail = useRef<HTMLElement>(null);
   // The heading, and never a button: what is asked is read first.
@@ -50,31 +54,34 @@ export function ApprovalsPage() {
     previous: () => move(-1),
     open: review,
     review: () => {
-      if (shown !== undefined) review();
+      if (followed !== null || isQuestion) review();
       else move(1);
     },
   });
-  const failed = open.error ?? over.error;
-  const isShown = rows.length > 0 || shown !== undefined;
+  const failed = open.error ?? over.error ?? asking.error;
+  const isRead = open.isSuccess && over.isSuccess && asking.isSuccess;
+  const isShown = ids.length > 0 || followed !== null || isQuestion;
   return (
     <Page title="Approvals">
       {failed !== null && (
         <Failed
           doing="read the approvals"
           error={failed}
-          isStale={rows.length > 0}
+          isStale={ids.length > 0}
           onRetry={() => {
             void open.refetch();
             void over.refetch();
+            void asking.refetch();
           }}
         />
       )}
       {open.isPending && failed === null && <Loading what="the approvals" />}
-      {open.isSuccess && over.isSuccess && !isShown && (
+      {isRead && !isShown && (
         <Empty title="Nothing waits for you." command="stepwell approvals">
           <p>
             When a rule of an agent says so, a session asks here before it runs a tool, with the
-            exact action. The rules stand in the agent's file, see docs/agents.md.
+            exact action. The rules stand in the agent's file, see docs/agents.md. What a model asks
+            with ask_user comes here, too.
           </p>
         </Empty>
       )}
@@ -82,7 +89,7 @@ export function ApprovalsPage() {
         <div className={chosen === null ? "inbox" : "inbox inbox-chosen"}>
           <div className="inbox-list">
             <h2 className="inbox-head">
-              {openRows.length === 0 ? "Nothing waits for you" : "Waits for you"}{" "}
+              {waiting === 0 ? "Nothing waits for you" : "Waits for you"}{" "}
               {openRows.length > 1 && (
                 <span className="quiet">
                   next to expire first{open.hasNextPage && ` of the newest ${openRows.length}`}
@@ -91,6 +98,14 @@ export function ApprovalsPage() {
             </h2>
             <Lines rows={openRows} titles={titles} chosen={chosen} label="Open approvals" />
             {open.hasNextPage && <More query={open} />}
+            <ul aria-label="Open questions">
+              {asking.rows.map((it) => (
+                <li key={it.id}>
+                  <QuestionLine session={it} isChosen={it.id === chosen} />
+                </li>
+              ))}
+            </ul>
+            {asking.hasNextPage && <More query={asking} />}
             {overRows.length > 0 && <h2 className="inbox-head">Answered</h2>}
             <Lines rows={overRows} titles={titles} chosen={chosen} label="Answered approvals" />
             {over.hasNextPage && <More query={over} />}
@@ -99,7 +114,11 @@ export function ApprovalsPage() {
             <Link href={address.approvals()} className="inbox-back">
               <ArrowLeft size={14} aria-hidden /> all approvals
             </Link>
-            <Chosen chosen={chosen} shown={shown} isRead={open.isSuccess && over.isSuccess} />
+            {isQuestion ? (
+              <AskedSession key={chosen} sessionId={chosen} />
+            ) : (
+              <Chosen chosen={chosen} followed={followed} isRead={isRead} />
+            )}
           </section>
         </div>
       )}
@@ -107,24 +126,17 @@ export function ApprovalsPage() {
   );
 }
 
-/**
- * The chosen approval, also while it is in neither list: it has left the open ones, and the others
- * were not read again yet. What was answered about it must not vanish meanwhile.
- */
-function useKept(found: Approval | undefined, chosen: string | null): Approval | undefined {
-  const [kept, keep] = useState(found);
-  if (found !== undefined && found !== kept) keep(found);
-  return found ?? (kept?.id === chosen ? kept : undefined);
-}
-
 interface ChosenProps {
   readonly chosen: string | null;
-  readonly shown: Approval | undefined;
+  readonly followed: Followed | null;
   readonly isRead: boolean;
 }
 
-function Chosen({ chosen, shown, isRead }: ChosenProps) {
-  if (shown !== undefined) return <ApprovalCard key={shown.id} approval={shown} />;
+function Chosen({ chosen, followed, isRead }: ChosenProps) {
+  if (followed !== null) {
+    const { approval, isSettled } = followed;
+    return <ApprovalCard key={approval.id} approval={approval} isSettled={isSettled} />;
+  }
   if (chosen === null) return <p className="quiet">Choose one to see exactly what is asked.</p>;
   if (!isRead) return <Loading what="the approval" />;
   return (

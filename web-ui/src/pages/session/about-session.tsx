@@ -1,5 +1,6 @@
 import type { State } from "../../api/decode-history.ts";
 import type { ModelAccount } from "../../model/account.ts";
+import { deadlineWords } from "../../model/session/deadline.ts";
 import { indented } from "../../model/session/indent.ts";
 import { visible } from "../../model/visible.ts";
 import { bytes, count, exact, money } from "../../model/words.ts";
@@ -43,7 +44,7 @@ export function AboutSession({ state, isPast }: Props) {
           <FactPair key={it.model} name={`by ${visible(it.model)}`} value={modelWords(it)} />
         ))}
         <dt>deadline</dt>
-        <dd>{limits.deadlineAt === null ? "none" : exact(limits.deadlineAt)}</dd>
+        <dd>{deadlineWords(limits.deadlineAt, state.agentJson)}</dd>
         <dt>request</dt>
         <dd>
           {state.messagesTotal} messages, {bytes(state.promptBytes)}

@@ -1,3 +1,4 @@
+import { useSpan } from "../../api/history-queries.ts";
 import {
   type Decided,
   type Details,
@@ -6,13 +7,19 @@ import {
   type Result,
 } from "../../model/session/details.ts";
 import { indented } from "../../model/session/indent.ts";
-import type { Span } from "../../model/session/spans.ts";
-import type { HistoryEvent } from "../../model/types.ts";
+import { callSpanId, type Span } from "../../model/session/spans.ts";
+import type { Approval, HistoryEvent } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
-import { bytes, count, duration, percent, person } from "../../model/words.ts";
+import { bytes, count, duration, exact, percent, person } from "../../model/words.ts";
+import { ActionView } from "../../parts/approval/action-view.tsx";
 import { PayloadText } from "./payload-text.tsx";
 
 interface Props {
+  readonly sessionId: string;
+  /** Head of the session: tells when what was read may have changed. */
+  readonly head: number;
+  /** What waits for a person at the moment that is shown. */
+  readonly open: readonly Approval[];
   readonly span: Span;
   readonly events: readonly HistoryEvent[];
   readonly hasMore: boolean;
@@ -20,7 +27,7 @@ interface Props {
 }
 
 /** What a person wants to know of a span, from its events. */
-export function DetailsView({ span, events, hasMore, onMoment }: Props) {
+export function DetailsView({ span, events, hasMore, onMoment, ...session }: Props) {
   // A step and the session show the list of what is in them in the tree.
   if (span.kind === "session") return null;
   const it = details(events, callOf(span));
@@ -32,8 +39,11 @@ export function DetailsView({ span, events, hasMore, onMoment }: Props) {
           {it.problem !== "" && <p className="tone-failed">{visible(it.problem)}</p>}
         </Section>
       )}
+      {span.kind === "wait" && it.dueAt.map((at) => <p key={at}>until {exact(at)}</p>)}
       {it.approvals.map((one) => (
-        <ApprovalPart key={one.seq} approval={one} />
+        <ApprovalPart key={one.seq} approval={one}>
+          {span.kind === "approval" && <AskedAction callId={one.callId} {...session} />}
+        </ApprovalPart>
       ))}
       {it.reply !== null && <ReplyPart reply={it.reply} />}
       <Requests details={it} />
@@ -59,10 +69,38 @@ function Section({ title, children }: { title: string; children: React.ReactNode
   );
 }
 
-function ApprovalPart({ approval }: { readonly approval: Decided }) {
+interface ActionProps {
+  readonly sessionId: string;
+  readonly head: number;
+  readonly open: readonly Approval[];
+  readonly callId: string;
+}
+
+/** The action that was asked about: while it is open as it would run, later as the model asked. */
+function AskedAction({ sessionId, head, open, callId }: ActionProps) {
+  const asked = open.find((it) => it.callId === callId);
+  const isWanted = asked === undefined && callId !== "";
+  const { data } = useSpan(sessionId, isWanted ? callSpanId(callId) : null, head, 1);
+  if (asked !== undefined) {
+    return <ActionView tool={visible(asked.tool)} argumentsJson={asked.arguments} />;
+  }
+  if (data === undefined) return null;
+  const call = details(data.events, callId);
+  if (call.arguments === null) return null;
+  if (call.arguments.blob !== "") return <PayloadText payload={call.arguments} label="arguments" />;
+  return <ActionView tool={visible(call.tool)} argumentsJson={call.arguments.text} />;
+}
+
+interface ApprovalProps {
+  readonly approval: Decided;
+  readonly children: React.ReactNode;
+}
+
+function ApprovalPart({ approval, children }: ApprovalProps) {
   const { question, rule, decision, by, reason, edited } = approval;
   return (
     <Section title={`approval: ${question}`}>
+      {children}
       <dl className="facts">
         <dt>asked by</dt>
         <dd>{visible(rule)}</dd>

@@ -14,6 +14,7 @@ import {
 import { visible } from "../../model/visible.ts";
 import { Button } from "../../parts/button.tsx";
 import { Failed } from "../../parts/states.tsx";
+import { useFocusBack } from "../../parts/use-focus-back.ts";
 
 const ROW_HEIGHT = 24;
 const OVERSCAN = 6;
@@ -54,6 +55,7 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
     findNext: () => move(1),
     findPrevious: () => move(-1),
   });
+  useFocusBack();
   useEffect(() => field.current?.focus(), []);
   const pressed = (event: React.KeyboardEvent) => {
     if (event.key === "Escape") onClose();

@@ -1,20 +1,16 @@
-import { GitFork, History, Link2, Pause, Play, Square, StepForward } from "lucide-react";
-import { useState } from "react";
+import { GitFork, History, Link2, Pause } from "lucide-react";
 import { Link } from "wouter";
 import { address } from "../../address.ts";
 import type { State } from "../../api/decode-history.ts";
-import { type Steer, useSteer } from "../../api/history-queries.ts";
 import { cost } from "../../model/account.ts";
-import { meaning } from "../../model/status.ts";
 import { visible } from "../../model/visible.ts";
 import { count, money, percent, shortId } from "../../model/words.ts";
 import { Button } from "../../parts/button.tsx";
 import { Copy } from "../../parts/copy.tsx";
-import { Failed } from "../../parts/states.tsx";
 import { StatusMark } from "../../parts/status-mark.tsx";
 import { Age } from "../../parts/time.tsx";
-import { readName } from "../../preferences.ts";
 import { link } from "../../view-base.ts";
+import { SteerButtons } from "./steer.tsx";
 
 /** What is written for "no limit". */
 const NO_LIMIT = 0xffff_ffff;
@@ -36,6 +32,12 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
     <header className="session-head">
       <h1 title={visible(session.title)}>{visible(session.title)}</h1>
       <StatusMark status={session.status} />
+      {state.isHeld && session.status !== "paused" && (
+        <span className="status tone-stopped" title="Nothing new begins before somebody lets it">
+          <Pause size={12} aria-hidden />
+          held
+        </span>
+      )}
       <dl className="session-facts">
         <Fact name="agent">
           {visible(session.agent)}
@@ -100,48 +102,5 @@ function Fact({ name, children }: { readonly name: string; readonly children: Re
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>
-  );
-}
-
-const STEERS: Record<Steer, { words: string; icon: typeof Pause }> = {
-  pause: { words: "Hold", icon: Pause },
-  resume: { words: "Go on", icon: Play },
-  step: { words: "One step", icon: StepForward },
-  cancel: { words: "Cancel", icon: Square },
-};
-
-/** Hold, go on, end: only what the present state allows. */
-function SteerButtons({ state }: { readonly state: State }) {
-  const { session } = state;
-  const steer = useSteer(session.id);
-  const [isSure, setSure] = useState(false);
-  if (meaning(session.status).isOver) return null;
-  const isHeld = session.status === "paused";
-  const offered: Steer[] = isHeld ? ["resume", "step", "cancel"] : ["pause", "cancel"];
-  const press = (what: Steer) => {
-    // What cannot be taken back is asked for twice.
-    if (what === "cancel" && !isSure) return setSure(true);
-    setSure(false);
-    steer.mutate({ what, by: readName() });
-  };
-  return (
-    <>
-      {offered.map((what) => {
-        const { words, icon: Icon } = STEERS[what];
-        return (
-          <Button
-            key={what}
-            kind={what === "cancel" && isSure ? "danger" : "plain"}
-            icon={<Icon size={14} aria-hidden />}
-            disabled={steer.isPending}
-            onClick={() => press(what)}
-            onBlur={() => what === "cancel" && setSure(false)}
-          >
-            {what === "cancel" && isSure ? "Cancel for good" : words}
-          </Button>
-        );
-      })}
-      {steer.error !== null && <Failed doing="steer the session" error={steer.error} />}
-    </>
   );
 }

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useSpan } from "../../api/history-queries.ts";
 import { familyOfSpan } from "../../model/session/family.ts";
 import { asOf, callIdOf, type Span, statusWords, type Then } from "../../model/session/spans.ts";
-import type { HistoryEvent } from "../../model/types.ts";
+import type { Approval, HistoryEvent } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { duration, exact } from "../../model/words.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
@@ -19,13 +19,15 @@ interface Props {
   readonly spanId: string | null;
   readonly then: Then | null;
   readonly head: number;
+  /** What waits for a person at that moment. */
+  readonly open: readonly Approval[];
   readonly onMoment: (seq: number) => void;
   /** What is said of the session as a whole. */
   readonly about: React.ReactNode;
 }
 
 /** The selected span in full. */
-export function Inspector({ sessionId, spanId, then, head, onMoment, about }: Props) {
+export function Inspector({ sessionId, spanId, then, head, open, onMoment, about }: Props) {
   const [tab, setTab] = useState<Tab>("details");
   const [pages, setPages] = useState(1);
   const { data, error, refetch } = useSpan(sessionId, spanId, head, pages);
@@ -57,7 +59,15 @@ export function Inspector({ sessionId, spanId, then, head, onMoment, about }: Pr
       {shown === "details" && (
         <>
           {span.kind === "session" && about}
-          <DetailsView span={span} events={events} hasMore={data.hasMore} onMoment={onMoment} />
+          <DetailsView
+            sessionId={sessionId}
+            head={head}
+            open={open}
+            span={span}
+            events={events}
+            hasMore={data.hasMore}
+            onMoment={onMoment}
+          />
         </>
       )}
       {shown === "events" && (

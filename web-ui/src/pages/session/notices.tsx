@@ -1,47 +1,78 @@
-import { ArrowRight, Clock, GitFork } from "lucide-react";
-import { useState } from "react";
-import type { State } from "../../api/decode-history.ts";
-import { useSendMessage } from "../../api/history-queries.ts";
-import { useKeys } from "../../keys/use-keys.ts";
-import { gist } from "../../model/session/messages.ts";
-import { newKey } from "../../model/session/new-key.ts";
+import { ArrowRight, Clock, GitFork, Hourglass } from "lucide-react";
+import { failure } from "../../api/failure.ts";
+import { insteadWords, momentWords, readingWords } from "../../model/session/shown.ts";
 import type { Then } from "../../model/session/spans.ts";
-import { meaning } from "../../model/status.ts";
-import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { exact } from "../../model/words.ts";
-import { ApprovalCard } from "../../parts/approval/approval-card.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Failed } from "../../parts/states.tsx";
-import { ToneMark } from "../../parts/status-mark.tsx";
-import { Left } from "../../parts/time.tsx";
-import { readName } from "../../preferences.ts";
 
 interface PastProps {
   readonly then: Then;
   readonly length: number;
-  readonly isReadOnly: boolean;
+  /** What the session waited for then. */
+  readonly explain: string;
+  readonly canFork: boolean;
   readonly onLive: () => void;
   readonly onFork: () => void;
 }
 
 /** Says plainly that this is not now. */
-export function PastBar({ then, length, isReadOnly, onLive, onFork }: PastProps) {
+export function PastBar({ then, length, explain, canFork, onLive, onFork }: PastProps) {
   return (
     <section className="notice is-past" aria-label="The past">
       <Clock size={16} aria-hidden />
-      <p>
-        As it was at event {then.seq} of {length}, {exact(then.time)}.
-      </p>
+      <div className="notice-words">
+        <p>
+          As it was at event {then.seq} of {length}, {exact(then.time)}.
+        </p>
+        {explain !== "" && <p className="quiet">{visible(explain)}</p>}
+      </div>
       <Button icon={<ArrowRight size={14} aria-hidden />} onClick={onLive}>
         Back to now
       </Button>
-      {!isReadOnly && (
+      {canFork && (
         <Button icon={<GitFork size={14} aria-hidden />} onClick={onFork}>
           Fork from here
         </Button>
       )}
     </section>
+  );
+}
+
+interface OtherProps {
+  /** The moment that was asked for, and the one on the screen; `null` is now. */
+  readonly wanted: number | null;
+  readonly shown: number | null;
+}
+
+/** Another moment was asked for than the one on the screen. */
+export function ReadingBar({ wanted, shown }: OtherProps) {
+  return (
+    <section className="notice is-reading" aria-label="Reading">
+      <Hourglass size={16} aria-hidden />
+      <p role="status">{readingWords(wanted, shown)}</p>
+    </section>
+  );
+}
+
+interface UnreadProps extends OtherProps {
+  readonly error: unknown;
+  readonly onRetry: () => void;
+}
+
+/** The moment that was asked for could not be read: what is on the screen is another, or older. */
+export function UnreadBar({ wanted, shown, error, onRetry }: UnreadProps) {
+  if (wanted === shown) {
+    return <Failed doing={`read ${momentWords(wanted)}`} error={error} onRetry={onRetry} isStale />;
+  }
+  return (
+    <Failed
+      doing={`read ${momentWords(wanted)}`}
+      error={error}
+      onRetry={failure(error).kind === "not_found" ? undefined : onRetry}
+      rest={insteadWords(shown)}
+    />
   );
 }
 
@@ -56,106 +87,14 @@ export function BeyondBar({ seq, head }: { readonly seq: number; readonly head: 
   );
 }
 
-interface WaitProps {
-  readonly state: State;
-  /** Why it waits, with what only the running server knows. */
-  readonly explain: string;
-  readonly isReadOnly: boolean;
-}
-
-/** Why the session does not move, and the one action that moves it. */
-export function WaitBar({ state, explain, isReadOnly }: WaitProps) {
-  const [isReviewing, setReviewing] = useState(false);
-  const { tone, isOver } = meaning(state.session.status);
-  const isAsked = state.openApprovals.length > 0 && !isReadOnly;
-  useKeys(isAsked ? { review: () => setReviewing(true) } : {});
-  if (isOver && tone === "done") return null;
-  if (tone === "running" && !explain.includes(";")) return null;
+/** It was deleted while somebody looked. */
+export function GoneBar() {
   return (
-    <>
-      <section className={`notice tone-ground-${tone}`} aria-label="Why it waits">
-        <ToneMark tone={tone} />
-        <p>
-          {visible(explain)}
-          {state.openApprovals.slice(0, 1).map((open) => (
-            <OpenAction key={open.id} open={open} />
-          ))}
-        </p>
-        {isAsked && (
-          <Button
-            kind={isReviewing ? "plain" : "main"}
-            aria-expanded={isReviewing}
-            onClick={() => setReviewing(!isReviewing)}
-          >
-            {isReviewing ? "Later" : "Review"}
-          </Button>
-        )}
-        {state.session.status === "waiting_input" && !isReadOnly && (
-          <AnswerForm sessionId={state.session.id} />
-        )}
-      </section>
-      {isAsked && isReviewing && (
-        <div className="review">
-          {state.openApprovals.map((open) => (
-            <ApprovalCard key={open.id} approval={open} isInSession />
-          ))}
-        </div>
-      )}
-    </>
-  );
-}
-
-function OpenAction({ open }: { readonly open: Approval }) {
-  return (
-    <>
-      {": "}
-      <code>
-        {visible(open.tool)} {visible(gist(open.arguments))}
-      </code>
-      {open.expiresAt !== null && (
-        <>
-          , expires in <Left until={open.expiresAt} />
-        </>
-      )}
-    </>
-  );
-}
-
-function AnswerForm({ sessionId }: { readonly sessionId: string }) {
-  const [text, setText] = useState("");
-  // One key for one text: sent twice, it is taken once.
-  const [key, setKey] = useState(newKey);
-  const send = useSendMessage(sessionId);
-  const submit = () => {
-    if (text.trim() === "") return;
-    send.mutate(
-      { content: text, key, by: readName() },
-      {
-        onSuccess: () => {
-          setText("");
-          setKey(newKey());
-        },
-      },
-    );
-  };
-  return (
-    <form
-      className="answer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
-      <input
-        value={text}
-        aria-label="Your answer"
-        placeholder="Your answer"
-        onChange={(event) => setText(event.target.value)}
-      />
-      <Button kind="main" type="submit" disabled={send.isPending || text.trim() === ""}>
-        Send
-      </Button>
-      {send.error !== null && <Failed doing="send the answer" error={send.error} />}
-    </form>
+    <section className="notice tone-ground-failed" aria-label="Deleted">
+      <p role="status">
+        This session is not there any more: it was deleted. What you see was read before, and
+        nothing of it can be changed or read again.
+      </p>
+    </section>
   );
 }

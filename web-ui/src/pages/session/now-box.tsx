@@ -22,8 +22,8 @@ export function NowBox({ state, live, onSelect }: Props) {
   const isThinking = state.session.status === "thinking";
   return (
     <section className="now" aria-label="Under way">
-      {reasoning.text !== "" && <Said who="thinks" text={reasoning} />}
-      {content.text !== "" && <Said who="assistant" text={content} />}
+      <Said who="thinks" text={reasoning} />
+      <Said who="assistant" text={content} />
       {isThinking && content.text === "" && reasoning.text === "" && (
         <p className="now-line quiet">the model is asked for step {state.session.steps} …</p>
       )}
@@ -39,12 +39,20 @@ export function NowBox({ state, live, onSelect }: Props) {
             <code className="message-gist">
               {visible(gist(call.arguments).slice(0, GIST_CHARS_MAX))}
             </code>
-            <span className="now-status">{callWords(call.status, call.worker, call.attempt)}</span>
+            <NowStatus words={callWords(call.status, call.worker, call.attempt)} />
           </button>
           <Output text={outputs.get(call.callId)} />
         </div>
       ))}
     </section>
+  );
+}
+
+function NowStatus({ words }: { readonly words: string }) {
+  return (
+    <span className="now-status" title={words}>
+      {words}
+    </span>
   );
 }
 
@@ -59,26 +67,52 @@ function callWords(status: string, worker: string, attempt: number): string {
 }
 
 function Output({ text }: { readonly text: Growing | undefined }) {
-  if (text === undefined || text.text === "") return null;
+  if (text === undefined || isSilent(text)) return null;
   return (
     <div className="now-output">
-      <MachineText text={theEnd(text)} isPlain label="output so far" />
+      <Pieces text={text} label="output so far" />
     </div>
   );
 }
 
 function Said({ who, text }: { readonly who: string; readonly text: Growing }) {
+  if (isSilent(text)) return null;
   return (
     <article className="message is-assistant is-growing">
       <span className="message-who">{who}</span>
       <div className="message-body">
-        <MachineText text={theEnd(text)} isPlain />
+        <Pieces text={text} label={`what it ${who === "thinks" ? "thinks" : "says"} so far`} />
       </div>
     </article>
   );
 }
 
-function theEnd({ text, isCut }: Growing): string {
+function isSilent({ text, broken }: Growing): boolean {
+  return text === "" && broken === "";
+}
+
+/** What came, and apart from it what had come when the connection broke. */
+function Pieces({ text, label }: { readonly text: Growing; readonly label: string }) {
+  return (
+    <>
+      {text.broken !== "" && (
+        <>
+          <p className="now-broken">until the connection broke:</p>
+          <MachineText
+            text={theEnd(text.broken, false)}
+            isPlain
+            label={`${label}, until the connection broke`}
+          />
+        </>
+      )}
+      {text.text !== "" && (
+        <MachineText text={theEnd(text.text, text.isCut)} isPlain label={label} />
+      )}
+    </>
+  );
+}
+
+function theEnd(text: string, isCut: boolean): string {
   if (text.length <= LIVE_CHARS_MAX && !isCut) return text;
   return `…${text.slice(-LIVE_CHARS_MAX)}`;
 }

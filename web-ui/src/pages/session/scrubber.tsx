@@ -1,5 +1,6 @@
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
+import type { Connection } from "../../api/feed.ts";
 import { eventWords, FAMILIES } from "../../model/session/family.ts";
 import {
   columns,
@@ -25,7 +26,7 @@ interface Props {
   /** The event that is shown; `null` for now. */
   readonly seq: number | null;
   readonly onMoment: (seq: number | null) => void;
-  readonly connection: string;
+  readonly connection: Connection;
 }
 
 const UNITS: ReadonlyArray<readonly [Unit, string]> = [
@@ -83,30 +84,34 @@ export function Scrubber({ strip, seq, onMoment, connection }: Props) {
 
 interface LiveProps {
   readonly seq: number | null;
-  readonly connection: string;
+  readonly connection: Connection;
   readonly onLive: () => void;
 }
 
 function LiveButton({ seq, connection, onLive }: LiveProps) {
-  if (seq !== null) {
-    return (
-      <Button kind="quiet" className="scrubber-live" onClick={onLive}>
-        back to {connection === "over" ? "the end" : "live"}
-      </Button>
-    );
-  }
-  const words: Record<string, string> = {
-    live: "live",
-    over: "the end",
-    reading: "reading …",
-    broken: "connection lost, trying again",
-  };
   return (
-    <span className={`scrubber-live is-${connection}`} role="status">
-      {words[connection] ?? connection}
-    </span>
+    <>
+      {seq !== null && (
+        <Button kind="quiet" className="scrubber-back" onClick={onLive}>
+          back to {connection === "over" || connection === "gone" ? "the end" : "live"}
+        </Button>
+      )}
+      {(seq === null || connection === "broken" || connection === "gone") && (
+        <span className={`scrubber-live is-${connection}`} role="status">
+          {CONNECTIONS[connection]}
+        </span>
+      )}
+    </>
   );
 }
+
+const CONNECTIONS: Record<Connection, string> = {
+  live: "live",
+  over: "the end",
+  reading: "reading …",
+  broken: "connection lost, trying again",
+  gone: "deleted",
+};
 
 interface TrackProps {
   readonly strip: Strip;

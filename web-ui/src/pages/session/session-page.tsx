@@ -1,13 +1,16 @@
 import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { address, type Moment } from "../../address.ts";
-import { useFeed, useMomentState } from "../../api/history-queries.ts";
+import type { State } from "../../api/decode-history.ts";
+import { isNotFound } from "../../api/failure.ts";
+import { useFeed } from "../../api/history-queries.ts";
 import { useCalm } from "../../api/kept.ts";
 import { useSession } from "../../api/queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
 import { callIdOf, type Then } from "../../model/session/spans.ts";
 import { seek, timeAt, type Unit } from "../../model/session/strip.ts";
 import { WHOLE } from "../../model/session/tree-view.ts";
+import type { SessionRow } from "../../model/types.ts";
 import { shortId } from "../../model/words.ts";
 import { Page, useTitle } from "../../parts/page.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
@@ -18,7 +21,7 @@ import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
 import { Inspector } from "./inspector.tsx";
-import { BeyondBar, PastBar, WaitBar } from "./notices.tsx";
+import { BeyondBar, GoneBar, PastBar, ReadingBar, UnreadBar } from "./notices.tsx";
 import { NowBox } from "./now-box.tsx";
 import { Panes } from "./panes.tsx";
 import { ReplayDialog } from "./replay-dialog.tsx";
@@ -27,6 +30,8 @@ import { Tree, type Zoom } from "./tree.tsx";
 import { TreeTools } from "./tree-tools.tsx";
 import { useMoment } from "./use-moment.ts";
 import { type Selection, useSelection } from "./use-selection.ts";
+import { useRetried, useShown } from "./use-shown.ts";
+import { WaitBar } from "./wait-bar.tsx";
 import "./session.css";
 import "./tree.css";
 import "./conversation.css";
@@ -55,28 +60,36 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const feed = useFeed(sessionId, isPainted);
   const { strip } = feed;
   const head = useCalm(strip.length, CALM_MS);
-  const isNow = seq === null || (head > 0 && seq >= head);
-  const shown = isNow ? head : seq;
+  const wanted = seq === null || (head > 0 && seq >= head) ? null : seq;
   const [view, setView] = useState(WHOLE);
   const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
-  const state = useMomentState(sessionId, isNow ? null : shown, head, true);
-  const isRead = state.data !== undefined;
+  const moments = useShown(sessionId, view, wanted, head);
+  const state = moments.shown?.state;
+  const isRead = state !== undefined;
   useEffect(() => setPainted(isRead), [isRead]);
   const now = useSession(sessionId);
+  useRetried(moments, now.dataUpdatedAt);
+  // All that is on the screen is of this moment, whatever was asked for meanwhile.
+  const shownSeq = moments.shown?.seq ?? null;
+  const isNow = shownSeq === null;
   // Before the strip is there, the row of that moment knows its time.
-  const time = head > 0 ? timeAt(strip, shown) : (state.data?.session.updatedAt ?? 0);
-  const then: Then | null = isNow ? null : { seq: shown, time };
+  const time = head > 0 ? timeAt(strip, shownSeq ?? head) : (state?.session.updatedAt ?? 0);
+  const then: Then | null = shownSeq === null ? null : { seq: shownSeq, time };
+  const shown = shownSeq ?? head;
   // The state tells the head before the strip is there.
-  const known = Math.max(head, state.data?.headSeq ?? 0);
+  const known = Math.max(head, state?.headSeq ?? 0);
   const selection = useSelection(sessionId, view, then, known);
-  useTitle(state.data?.session.title ?? sessionId);
+  useTitle(state?.session.title ?? sessionId);
   const show = (to: number | null) => {
     selection.clear();
     setSeq(to !== null && to >= head ? null : to);
   };
-  useTimeKeys(strip, shown, show, () => setOpen("goTo"));
-  useKeys(isReadOnly ? {} : { fork: () => setOpen("fork") });
+  const isGone =
+    isRead && (feed.connection === "gone" || isNotFound(now.error) || isNotFound(moments.error));
+  const canAct = !isReadOnly && !isGone;
+  useTimeKeys(strip, wanted ?? head, show, () => setOpen("goTo"));
+  useKeys(canAct ? { fork: () => setOpen("fork") } : {});
   const [isFinding, setFinding] = useState(false);
   useKeys(isFinding ? {} : { find: () => setFinding(true) });
   const showFound = (found: number) => {
@@ -84,37 +97,45 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
     selection.selectEvent(found);
   };
 
-  if (state.data === undefined) {
-    if (state.error === null) return <Skeleton />;
+  if (state === undefined) {
+    if (moments.error === null) return <Skeleton />;
     return (
       <Page title={`Session ${shortId(sessionId)}`}>
-        <Failed doing="read the session" error={state.error} onRetry={state.refetch} />
+        <Failed doing="read the session" error={moments.error} onRetry={moments.retry} />
         <p>
           <Link href={address.sessions()}>All sessions</Link>
         </p>
       </Page>
     );
   }
-  const explain = isNow ? (now.data?.session.explain ?? state.data.session.explain) : "";
+  const isOther = shownSeq !== wanted;
   return (
-    <main className={isNow ? "session" : "session is-past"}>
+    <main className={isNow ? "session" : "session is-past"} tabIndex={-1}>
       <Header
-        state={state.data}
+        state={state}
         isPast={!isNow}
-        isReadOnly={isReadOnly}
-        seq={isNow ? null : shown}
+        isReadOnly={!canAct}
+        seq={shownSeq}
         onFork={() => setOpen("fork")}
         onReplay={() => setOpen("replay")}
       />
       <div className="notices">
-        {state.error !== null && (
-          <Failed doing="read this moment" error={state.error} onRetry={state.refetch} isStale />
+        {isGone && <GoneBar />}
+        {moments.error !== null && !isGone && (
+          <UnreadBar
+            wanted={wanted}
+            shown={shownSeq}
+            error={moments.error}
+            onRetry={moments.retry}
+          />
         )}
+        {moments.isReading && <ReadingBar wanted={wanted} shown={shownSeq} />}
         {then !== null && (
           <PastBar
             then={then}
-            length={Math.max(head, state.data.headSeq)}
-            isReadOnly={isReadOnly}
+            length={Math.max(head, state.headSeq)}
+            explain={state.session.explain}
+            canFork={canAct}
             onLive={() => show(null)}
             onFork={() => setOpen("fork")}
           />
@@ -128,75 +149,75 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
             onClose={() => setFinding(false)}
           />
         )}
-        {isNow && <WaitBar state={state.data} explain={explain} isReadOnly={isReadOnly} />}
+        {isNow && !isGone && (
+          <WaitBar state={state} explain={sentence(state, now.data?.session)} canAct={canAct} />
+        )}
       </div>
-      <Panes
-        left={
-          <>
-            <TreeTools view={view} onView={setView} zoom={zoom} onZoom={setZoom} />
-            <Tree
+      <div className={isOther ? "session-moment is-other" : "session-moment"} aria-busy={isOther}>
+        <Panes
+          left={
+            <>
+              <TreeTools view={view} onView={setView} zoom={zoom} onZoom={setZoom} />
+              <Tree
+                sessionId={sessionId}
+                strip={strip}
+                head={head}
+                around={selection.around}
+                error={selection.error}
+                onRetry={selection.retry}
+                view={view}
+                onView={setView}
+                then={then}
+                rowsThen={selection.rowsThen}
+                selectedId={selection.spanId}
+                selected={selection.span}
+                isChosen={selection.isChosen}
+                selectedRow={selection.row}
+                onSelect={selection.selectSpan}
+                zoom={zoom}
+              />
+            </>
+          }
+          middle={
+            <Conversation
               sessionId={sessionId}
-              strip={strip}
-              head={head}
-              around={selection.around}
-              error={selection.error}
-              onRetry={selection.retry}
-              view={view}
-              onView={setView}
+              total={state.messagesTotal}
+              tail={state.tail}
+              at={messagesAt(state.session.parent?.seq ?? 0, shown, head)}
+              moment={String(shownSeq)}
+              isLive={isNow}
+              target={selection.message}
+              isSelected={selection.isSelected}
+              onSelect={selection.selectMessage}
+            >
+              <NowBox
+                state={state}
+                live={isNow ? feed.live : null}
+                onSelect={(callId) => selection.selectCall(callId, shown)}
+              />
+            </Conversation>
+          }
+          right={
+            <Inspector
+              key={selection.spanId}
+              sessionId={sessionId}
+              spanId={selection.spanId}
               then={then}
-              rowsThen={selection.rowsThen}
-              selectedId={selection.spanId}
-              selected={selection.span}
-              isChosen={selection.isChosen}
-              selectedRow={selection.row}
-              onSelect={selection.selectSpan}
-              zoom={zoom}
+              head={known}
+              open={state.openApprovals}
+              onMoment={show}
+              about={<AboutSession state={state} isPast={!isNow} />}
             />
-          </>
-        }
-        middle={
-          <Conversation
-            sessionId={sessionId}
-            total={state.data.messagesTotal}
-            tail={state.data.tail}
-            at={messagesAt(state.data.session.parent?.seq ?? 0, shown, head)}
-            moment={String(seq)}
-            isLive={isNow}
-            target={selection.message}
-            isSelected={selection.isSelected}
-            onSelect={selection.selectMessage}
-          >
-            <NowBox
-              state={state.data}
-              live={isNow ? feed.live : null}
-              onSelect={(callId) => selection.selectCall(callId, shown)}
-            />
-          </Conversation>
-        }
-        right={
-          <Inspector
-            key={selection.spanId}
-            sessionId={sessionId}
-            spanId={selection.spanId}
-            then={then}
-            head={known}
-            onMoment={show}
-            about={<AboutSession state={state.data} isPast={!isNow} />}
-          />
-        }
-      />
-      <Scrubber
-        strip={strip}
-        seq={isNow ? null : shown}
-        onMoment={show}
-        connection={feed.connection}
-      />
+          }
+        />
+      </div>
+      <Scrubber strip={strip} seq={wanted} onMoment={show} connection={feed.connection} />
       {open === "fork" && (
         <ForkDialog
           sessionId={sessionId}
-          title={state.data.session.title}
-          seq={isNow ? null : shown}
-          moment={state.data}
+          title={state.session.title}
+          seq={shownSeq}
+          moment={state}
           strip={strip}
           callId={chosenCall(selection, isNow)}
           onClose={() => setOpen("nothing")}
@@ -210,6 +231,14 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
       )}
     </main>
   );
+}
+
+/**
+ * Why it is where it is. What only the running server knows is asked for beside the state: it counts
+ * where both tell of the same event.
+ */
+function sentence({ session }: State, live: SessionRow | undefined): string {
+  return live !== undefined && live.headSeq === session.headSeq ? live.explain : session.explain;
 }
 
 /**

@@ -1,6 +1,8 @@
-import { useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import type { Approval, Decision } from "../../model/types.ts";
 import { Button } from "../button.tsx";
+import { NameField, useName } from "../name-field.tsx";
+import { useArmed } from "../use-armed.ts";
 import { argumentsProblem, type Draft } from "./answers.ts";
 
 interface Props {
@@ -8,8 +10,6 @@ interface Props {
   readonly actionName: string;
   readonly draft: Draft;
   readonly onDraft: (draft: Draft) => void;
-  readonly name: string;
-  readonly onName: (name: string) => void;
   readonly isSending: boolean;
   readonly onSend: (
     decision: Decision,
@@ -22,8 +22,8 @@ interface Props {
  * what is being written.
  */
 export function Answer(props: Props) {
-  const { draft, onDraft, name, onName } = props;
-  const isNamed = name.trim() !== "";
+  const { draft, onDraft } = props;
+  const isNamed = useName().trim() !== "";
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Esc of whatever is inside
     <div
@@ -35,16 +35,7 @@ export function Answer(props: Props) {
         onDraft({ type: "none" });
       }}
     >
-      <label className="approval-name">
-        Your name in the history
-        <input
-          value={name}
-          required
-          maxLength={128}
-          autoComplete="username"
-          onChange={(event) => onName(event.target.value)}
-        />
-      </label>
+      <NameField />
       {draft.type === "none" ? (
         <Choices {...props} isNamed={isNamed} />
       ) : (
@@ -65,44 +56,77 @@ function Choices({ approval, actionName, onDraft, isSending, isNamed, onSend }: 
   const isOff = isSending || !isNamed;
   if (approval.question === "what_happened") {
     return (
-      <div className="approval-buttons">
-        <Button
-          kind="danger"
-          disabled={isOff}
-          onClick={() => onDraft({ type: "failed", reason: "" })}
-        >
-          It failed…
-        </Button>
-        <Button disabled={isOff} onClick={() => onDraft({ type: "happened", output: "" })}>
-          It happened…
-        </Button>
-        <Button disabled={isOff} onClick={() => onSend("did_not_happen")}>
-          It did not happen: {actionName.charAt(0).toLowerCase() + actionName.slice(1)}
-        </Button>
-      </div>
+      <Buttons approval={approval} isOff={isOff}>
+        {(press) => (
+          <>
+            <Button
+              kind="danger"
+              isOff={isOff}
+              onClick={() => onDraft({ type: "failed", reason: "" })}
+            >
+              It failed…
+            </Button>
+            <Button isOff={isOff} onClick={() => onDraft({ type: "happened", output: "" })}>
+              It happened…
+            </Button>
+            <Button {...press(() => onSend("did_not_happen"))}>
+              It did not happen: {actionName.charAt(0).toLowerCase() + actionName.slice(1)}
+            </Button>
+          </>
+        )}
+      </Buttons>
     );
   }
   return (
-    <div className="approval-buttons">
-      <Button kind="danger" disabled={isOff} onClick={() => onDraft({ type: "deny", reason: "" })}>
-        Deny…
-      </Button>
-      <Button
-        disabled={isOff}
-        onClick={() => onDraft({ type: "edit", arguments: indented(approval.arguments) })}
-      >
-        Change the arguments…
-      </Button>
-      <Button
-        disabled={isOff}
-        title={`Runs it, and later calls of ${approval.tool} in this session without asking`}
-        onClick={() => onSend("approve_for_session")}
-      >
-        Allow {approval.tool} for this session
-      </Button>
-      <Button kind="main" disabled={isOff} onClick={() => onSend("approve")}>
-        {actionName}
-      </Button>
+    <Buttons approval={approval} isOff={isOff}>
+      {(press) => (
+        <>
+          <Button kind="danger" isOff={isOff} onClick={() => onDraft({ type: "deny", reason: "" })}>
+            Deny…
+          </Button>
+          <Button
+            isOff={isOff}
+            onClick={() => onDraft({ type: "edit", arguments: indented(approval.arguments) })}
+          >
+            Change the arguments…
+          </Button>
+          <Button
+            title={`Runs it, and later calls of ${approval.tool} in this session without asking`}
+            {...press(() => onSend("approve_for_session"))}
+          >
+            Allow {approval.tool} for this session
+          </Button>
+          <Button kind="main" {...press(() => onSend("approve"))}>
+            {actionName}
+          </Button>
+        </>
+      )}
+    </Buttons>
+  );
+}
+
+/** What a button is given that decides; one that only opens a field needs no such care. */
+type Press = (act: () => void) => { readonly isOff: boolean; readonly onClick: () => void };
+
+interface ButtonsProps {
+  readonly approval: Approval;
+  readonly isOff: boolean;
+  readonly children: (press: Press) => ReactNode;
+}
+
+/** Buttons about one action: none of them takes a press that was meant for another one. */
+function Buttons({ approval, isOff, children }: ButtonsProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const arming = useArmed(place, approval.id);
+  const press: Press = (act) => ({
+    isOff: isOff || !arming.isArmed,
+    onClick: () => {
+      if (arming.mayAct()) act();
+    },
+  });
+  return (
+    <div ref={place} className="approval-buttons">
+      {children(press)}
     </div>
   );
 }
@@ -129,16 +153,19 @@ function Writing({ approval, draft, onDraft, isSending, isNamed, onSend }: Choic
           {problem}
         </p>
       )}
-      <div className="approval-buttons">
-        <Button onClick={() => onDraft({ type: "none" })}>Back</Button>
-        <Button
-          kind={draft.type === "deny" || draft.type === "failed" ? "danger" : "main"}
-          disabled={isSending || !isNamed || problem !== null}
-          onClick={() => send(onSend)}
-        >
-          {says}
-        </Button>
-      </div>
+      <Buttons approval={approval} isOff={isSending || !isNamed || problem !== null}>
+        {(press) => (
+          <>
+            <Button onClick={() => onDraft({ type: "none" })}>Back</Button>
+            <Button
+              kind={draft.type === "deny" || draft.type === "failed" ? "danger" : "main"}
+              {...press(() => send(onSend))}
+            >
+              {says}
+            </Button>
+          </>
+        )}
+      </Buttons>
     </div>
   );
 }

@@ -1,15 +1,16 @@
-import { useId, useState } from "react";
+import { useEffect, useId, useRef } from "react";
 import { Link } from "wouter";
 import { address } from "../../address.ts";
-import { failure } from "../../api/failure.ts";
+import { type FailureKind, failure } from "../../api/failure.ts";
 import { useDecide } from "../../api/queries.ts";
 import { actionName, actionOf } from "../../model/action.ts";
 import type { Approval, Decision } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { shortId } from "../../model/words.ts";
-import { readName, writeName } from "../../preferences.ts";
+import { readName } from "../../preferences.ts";
 import { CliLine, Copy } from "../copy.tsx";
 import { Age, Left } from "../time.tsx";
+import { useRemembered } from "../use-remembered.ts";
 import { ActionView } from "./action-view.tsx";
 import { Answer } from "./answer.tsx";
 import { commandLine, type Draft, outcome, taken } from "./answers.ts";
@@ -19,31 +20,45 @@ interface Props {
   readonly approval: Approval;
   /** Inside the session's own page its link says nothing. */
   readonly isInSession?: boolean;
+  /** It is no longer open, and what became of it was not read yet: nothing more can be said. */
+  readonly isSettled?: boolean;
+  /** The person's own answer was taken. */
+  readonly onTaken?: () => void;
 }
 
 /** One approval: the exact action, why and until when, and the answers. */
-export function ApprovalCard({ approval, isInSession = false }: Props) {
+export function ApprovalCard({
+  approval,
+  isInSession = false,
+  isSettled = false,
+  onTaken = () => undefined,
+}: Props) {
   const heading = useId();
-  const [draft, setDraft] = useState<Draft>({ type: "none" });
-  const [name, setName] = useState(readName);
+  const [draft, setDraft] = useRemembered<Draft>(`approval ${approval.id}`, { type: "none" });
   const decide = useDecide();
   // The server's own answer is newer than the list that is about to be read again.
   const shown = decide.data?.approval ?? approval;
   const tool = visible(shown.tool);
+  const isOpen = shown.status === "open" && !isSettled;
+  const said = useRef<HTMLParagraphElement>(null);
+  // The button that had the focus is gone.
+  useEffect(() => {
+    if (decide.isSuccess) said.current?.focus();
+  }, [decide.isSuccess]);
   const send = (
     decision: Decision,
     more: { reason?: string; arguments?: string; output?: string } = {},
   ) => {
-    writeName(name);
     const { id: approvalId, digest } = approval;
-    decide.mutate({
+    const request = {
       approvalId,
       digest,
       tool: approval.tool,
       decision,
-      decidedBy: name.trim(),
+      decidedBy: readName(),
       ...more,
-    });
+    };
+    decide.mutate(request, { onSuccess: onTaken });
   };
   return (
     <article className="approval" aria-labelledby={heading} data-approval={approval.id}>
@@ -60,21 +75,24 @@ export function ApprovalCard({ approval, isInSession = false }: Props) {
       </h2>
       <ActionView tool={tool} argumentsJson={shown.arguments} />
       <Facts approval={shown} isInSession={isInSession} />
-      {shown.status === "open" && (
+      {isOpen && (
         <Answer
           approval={shown}
           actionName={actionName(tool, actionOf(shown.arguments))}
           draft={draft}
           onDraft={setDraft}
-          name={name}
-          onName={setName}
           isSending={decide.isPending}
           onSend={send}
         />
       )}
-      {decide.error !== null && <NotTaken error={decide.error} now={approval} />}
-      {shown.status !== "open" && (
+      {decide.error !== null && <NotTaken error={decide.error} isOpen={isOpen} />}
+      {shown.status === "open" && isSettled && (
         <p className="approval-outcome" role="status">
+          It is no longer open.
+        </p>
+      )}
+      {shown.status !== "open" && (
+        <p ref={said} tabIndex={-1} className="approval-outcome" role="status">
           <strong>{outcome(shown)}</strong>
           {shown.decidedAt !== null && (
             <>
@@ -86,28 +104,44 @@ export function ApprovalCard({ approval, isInSession = false }: Props) {
           {decide.data?.unchanged === true && " The same was answered before; nothing changed."}
         </p>
       )}
-      {shown.status === "open" && <CliLine line={commandLine(shown, draft)} />}
+      {isOpen && <CliLine line={commandLine(shown, draft)} />}
     </article>
   );
 }
 
+interface NotTakenProps {
+  readonly error: unknown;
+  /** It still waits for an answer, as far as this page knows. */
+  readonly isOpen: boolean;
+}
+
 /** The answer did not count: mostly because somebody else was faster, which the list shows meanwhile. */
-function NotTaken({ error, now }: { readonly error: unknown; readonly now: Approval }) {
-  const { words, code } = failure(error);
-  const wasFaster = now.status !== "open";
+function NotTaken({ error, isOpen }: NotTakenProps) {
+  const { words, code, kind } = failure(error);
+  const begin = !isOpen
+    ? "Your answer came too late"
+    : kind === "unreachable"
+      ? "Whether your answer was taken is not known"
+      : "Your answer was not taken";
   return (
     <div className="failed" role="alert">
       <div className="failed-words">
         <p>
-          {wasFaster ? "Your answer came too late" : "Your answer was not taken"}: {visible(words)}
+          {begin}: {visible(words)}
         </p>
         <p className="quiet">
-          {wasFaster ? "What counts stands below. " : "The approval is still open. "}
-          Code {code}, explained in docs/api.md.
+          {next(isOpen, kind)} {code !== "" && `Code ${code}, explained in docs/api.md.`}
         </p>
       </div>
     </div>
   );
+}
+
+/** What the person does now. */
+function next(isOpen: boolean, kind: FailureKind): string {
+  if (!isOpen) return "What counts stands below.";
+  if (kind === "unreachable") return "The same answer may be given again: it counts once.";
+  return kind === "not_found" ? "" : "The approval is still open.";
 }
 
 function Facts({ approval, isInSession }: Props) {
