@@ -4,7 +4,7 @@ import { deadlineWords } from "./deadline.ts";
 
 test.each([
   [1_000, '{"limits":{"deadline_ms":60000}}', exact(1_000)],
-  [null, '{"limits":{"deadline_ms":5400000}}', "1.5 h from its beginning"],
+  [null, '{"limits":{"deadline_ms":5400000}}', "1 h 30 min from its beginning"],
   [null, '{"limits":{"deadline_ms":null}}', "none"],
   [null, "{}", "none"],
   [null, "no json", "none"],
