@@ -104,7 +104,10 @@ fn texts_agree(ours: &str, theirs: &str) -> bool {
         (false, false) => ours == theirs,
         (false, true) => is_of(theirs, ours),
         (true, false) => is_of(ours, theirs),
-        (true, true) => ours == theirs || ends_agree(ours, theirs),
+        (true, true) => {
+            ours == theirs
+                || (original_len(ours) == original_len(theirs) && ends_agree(ours, theirs))
+        }
     }
 }
 
@@ -121,6 +124,14 @@ fn is_of(marked: &str, whole: &str) -> bool {
         (done, rest) = (range.end, after);
     }
     marked.get(done..) == Some(rest)
+}
+
+/// How long a text was before it lost something.
+fn original_len(text: &str) -> Option<usize> {
+    let original = |len: usize, Marker { range, bytes, .. }: Marker<'_>| {
+        len.checked_sub(range.len())?.checked_add(bytes)
+    };
+    markers(text).try_fold(text.len(), original)
 }
 
 /// Two texts that both lost something are compared in front of the first marker and behind the last.
@@ -166,6 +177,9 @@ mod tests {
             ("say abc, then stop".into(), format!("say {key}, then go"), false),
             ("say abc".into(), format!("say {key}, then go"), false),
             (format!("say {key}, then go"), format!("say {other} go"), true),
+            (format!("say {key}, then go"), marker("field", b"say xyz, then go"), true),
+            (format!("say {key}, then go"), marker("field", b"say xyz"), false),
+            (format!("say {key}, then go"), format!("say {}", marker("w", b"abc, then")), false),
             (format!("say {key}, then go"), format!("say {other} stop"), false),
             (format!("tell {key}, then go"), format!("say {other} go"), false),
             ("ü".into(), format!("{}ü", marker("key", b"")), true),

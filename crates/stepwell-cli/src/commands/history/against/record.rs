@@ -107,7 +107,7 @@ pub(super) struct Record {
     pub(super) agent: Arc<Agent>,
     pub(super) outline: Outline,
     pub(super) recordings: Recordings,
-    /// Texts were removed from the file, so that calls and requests may differ for no other reason.
+    /// Texts were removed from it, so that calls and requests may differ for no other reason.
     pub(super) is_redacted: bool,
 }
 
@@ -125,9 +125,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// From here on the record holds texts that are not the original ones.
-    pub(super) fn note_redaction(&mut self) {
-        self.is_redacted = true;
+    /// Before the first event. Of a redacted record some texts are not the original ones.
+    pub(super) fn new(is_redacted: bool) -> Self {
+        Self { is_redacted, ..Self::default() }
     }
 
     /// The next event.
