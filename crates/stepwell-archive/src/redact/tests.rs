@@ -12,6 +12,9 @@ use stepwell_core::{Agent, ApprovalId, CallId, Seq, TimestampMs, ToolSpec};
 
 use super::*;
 
+mod pieces;
+mod whole;
+
 const CALL: CallId = CallId { step: 1, index: 1 };
 
 fn stored(body: &EventBody) -> StoredEvent {

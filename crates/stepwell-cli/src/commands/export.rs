@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stepwell_archive::redact::{Blobs, Redactor, Rules};
+use stepwell_archive::redact::{Blobs, Redacted, Redactor, Rules};
 use stepwell_archive::{Chain, Form, Header, Writer, payloads_of};
+use stepwell_core::codec::CodecError;
 use stepwell_core::{Seq, SessionId};
 use stepwell_ports::StoredEvent;
 use stepwell_proto::v1::Redaction;
@@ -37,6 +38,9 @@ struct Exported {
     redacted_events: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<Left>,
+    /// Rules for whole fields that found nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unused_fields: Vec<String>,
 }
 
 /// Where rules for secrets still find something in what was written.
@@ -157,6 +161,12 @@ async fn export(
     if let Some(left) = exported.left.as_ref().filter(|it| it.count > 0) {
         context.out.remark(&left.in_words());
     }
+    for field in &exported.unused_fields {
+        context.out.remark(&format!(
+            "warning: your rule for the field {field} removed nothing: no event of the session has a \
+             text there"
+        ));
+    }
     if context.out.is_json {
         context.out.json(&exported)
     } else {
@@ -212,7 +222,10 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
                 writer.event(&event, &blobs, &[])?;
                 continue;
             };
-            let done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
+            let mut done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
+            if plan.args.fixture {
+                leave_out(&mut done).with_context(|| cannot(seq))?;
+            }
             writer.event(&done.event, &done.blobs, &done.pointers)?;
             redacted_events += u64::from(!done.pointers.is_empty());
             left.add(seq, done.left);
@@ -230,8 +243,17 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
         head_hash: end.head,
         original_head_hash,
         redacted_events,
+        unused_fields: redaction.iter().flat_map(|(redactor, _)| redactor.unused()).collect(),
         left: redaction.map(|(_, left)| left),
     })
+}
+
+/// A fixture leaves out what replay does not need, but only after it was searched: what stays shows parts
+/// of it.
+fn leave_out(done: &mut Redacted) -> Result<(), CodecError> {
+    let needed: Vec<_> = payloads_of(&done.event)?.into_iter().filter(|it| it.is_text).collect();
+    done.blobs.retain(|(address, _)| needed.iter().any(|it| it.blob.blob == *address));
+    Ok(())
 }
 
 /// An event and what the file needs beside it.
@@ -242,7 +264,8 @@ async fn with_payloads(
     let seq = event.seq;
     let payloads = payloads_of(&event).with_context(|| cannot(seq))?;
     let mut blobs = Vec::new();
-    for payload in payloads.into_iter().filter(|it| it.is_text || !plan.args.fixture) {
+    let leaves_out = plan.args.fixture && plan.rules.is_none();
+    for payload in payloads.into_iter().filter(|it| it.is_text || !leaves_out) {
         let address = payload.blob.blob;
         let bytes = stored::blob(plan.client, &address).await;
         let bytes = bytes.with_context(|| format!("a payload of event {seq}"))?;

@@ -76,6 +76,49 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     Ok(())
 }
 
+/// Prints so much that only the beginning and the end are shown; the first cut goes through a key.
+const PRINTER: &str = r#"
+[[step]]
+[[step.tool_calls]]
+name = "shell"
+arguments = { command = "head -c 8165 /dev/zero | tr '\\0' x; echo; printf 'g%s' hp_; seq -s '' 10 27; seq 1 9000" }
+
+[[step]]
+content = "Done."
+"#;
+
+/// What Stepwell itself cut (an output, a title, a preview) keeps no piece of a secret.
+#[tokio::test]
+async fn a_secret_across_a_cut_leaves_no_piece() -> Result<()> {
+    let stage = Stage::embedded(PRINTER).await?;
+    let key = "ghp_zyxwvutsrqponmlkjihgfedcba9876543210";
+    let task = format!("{} {key}", "w".repeat(60));
+    let allowing = "[[approval.rules]]\ntool = \"shell\"\nverdict = \"allow\"\n";
+    let session_id = stage.api.create(&task, &agent_with(&["shell"], allowing)).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let before = history(&stage.cli(), &session_id, &["--whole"]).await?;
+    ensure!(before.contains("ghp_10111213") && before.contains("bytes left out"), "{before}");
+    let unused = "[[field]]\nevent = \"message_received\"\npointer = \"/content\"\n";
+    let rules = stage.write("rules.toml", unused)?;
+    for more in [&["--fixture"][..], &[]] {
+        let path = stage.root().join(format!("pieces-{}.jsonl", more.len()));
+        let path = path.to_string_lossy().into_owned();
+        let words = [&["export", &session_id, "-o", &path, "--redact", &rules], more].concat();
+        let made = stage.cli().one(&words).await?;
+        ensure!(made["left"]["count"] == 0, "{made}");
+        ensure!(made["unused_fields"][0] == "message_received /content", "{made}");
+        let file = std::fs::read_to_string(&path)?;
+        for piece in ["ghp_", "101112", "212223", "zyxw"] {
+            ensure!(!file.contains(piece), "{piece} in {file}");
+        }
+        // What is shown is a payload too.
+        let payloads = file.matches("{\"line\":\"blob\"").count();
+        ensure!(payloads == if more.is_empty() { 2 } else { 1 }, "{payloads}");
+        stage.cli().run(&["replay", &path]).await?.expect(0)?;
+    }
+    Ok(())
+}
+
 /// A text that only looks like a marker switches off nothing where nothing was taken out.
 #[tokio::test]
 async fn a_pasted_marker_hides_no_change() -> Result<()> {
