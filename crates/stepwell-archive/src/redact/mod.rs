@@ -5,6 +5,7 @@
 //! workers, kinds, counts, times and digests stay, so that a redacted session can still be applied. What
 //! is left is searched once more as it is written, whatever it is, and told: see [`Redacted::left`].
 
+mod built_in;
 mod cuts;
 mod fields;
 mod json;
@@ -20,10 +21,11 @@ use stepwell_core::event::{Family, ModelReplied};
 use stepwell_core::{EventBody, EventKind, JsonText, Text};
 use stepwell_ports::StoredEvent;
 
+pub use built_in::BUILT_IN;
 pub use fields::FIELDS;
 use fields::{Field, TITLE, for_each_field};
 use rules::{BINARY, FieldRule, WHOLE_FIELD};
-pub use rules::{BUILT_IN, Rules, RulesError};
+pub use rules::{Rules, RulesError};
 use shown::Shown;
 pub use stepwell_core::marker::{holds_marker, marker};
 use together::Removed;

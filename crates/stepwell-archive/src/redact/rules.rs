@@ -7,6 +7,7 @@ use serde::Deserialize;
 use stepwell_core::EventKind;
 use stepwell_core::marker::{Marker, RULE_NAME_MAX, is_rule_name, marker, markers};
 
+use super::built_in::BUILT_IN;
 use super::cuts::{cuts, rests, segments, tried};
 use super::fields::{FIELDS, fits, may_meet};
 use super::together::{Removed, in_place_of, sources};
@@ -16,40 +17,6 @@ pub(super) const WHOLE_FIELD: &str = "field";
 
 /// Stands in markers of bytes that are no text.
 pub(super) const BINARY: &str = "binary";
-
-/// Rules for secrets that need no pattern: name, patterns, whether they apply when the file does not
-/// choose. Of a pattern with a group only the group is removed.
-pub const BUILT_IN: &[(&str, &[&str], bool)] = &[
-    (
-        "private_key",
-        &[
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        ],
-        true,
-    ),
-    (
-        "bearer_token",
-        &[
-            r"(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{16,})",
-            r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-        ],
-        true,
-    ),
-    (
-        "api_key",
-        &[
-            r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}",
-            r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-            r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-            r"\bgithub_pat_[A-Za-z0-9_]{30,}",
-            r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
-            r"\bAIza[0-9A-Za-z_-]{35}",
-            r#"(?i)\b[a-z0-9_]*(?:api[_-]?key|secret|token|passwo?r?d)["']?\s*[:=]\s*["']?([^\s"',;\[\]{}]{8,})"#,
-        ],
-        true,
-    ),
-    ("email", &[r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b"], false),
-];
 
 /// Bytes that a compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;

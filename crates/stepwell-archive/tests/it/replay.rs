@@ -87,7 +87,8 @@ fn many_rules() -> Vec<String> {
 fn recorded_sessions_replay_whatever_is_taken_out_of_them() {
     let mut unchecked = 0;
     for rules in many_rules() {
-        let rules_read = Rules::parse(&rules).unwrap();
+        // The built-in ones find nothing there, and take long to compile.
+        let rules_read = Rules::parse(&format!("secrets = []\n{rules}")).unwrap();
         for path in golden() {
             let mut replay = Replay::of_redacted();
             for event in redacted(&path, &rules_read) {

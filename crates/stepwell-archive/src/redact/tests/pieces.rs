@@ -29,7 +29,7 @@ fn shortened(shown: &str, whole: &str) -> Redacted {
         it.full_output = Some(codec::blob_ref(whole));
     }
     let blobs = vec![(codec::blob_ref(whole).blob, whole.as_bytes().to_vec())];
-    redact(&Rules::parse("").unwrap(), stored(&body), blobs)
+    redact(&BUILT_IN_RULES, stored(&body), blobs)
 }
 
 /// As tools and the engine shorten it: the beginning, what was left out, the end, perhaps with words of
