@@ -111,6 +111,31 @@ fn texts_agree(ours: &str, theirs: &str) -> bool {
     }
 }
 
+/// Whether arguments, perhaps JSON, are `whole` with texts taken out: lengths and hashes tell it for
+/// sure, so what only may have been the same is another one.
+pub fn are_of(marked: &str, whole: &str) -> bool {
+    if !holds_marker(marked) || holds_marker(whole) {
+        return false;
+    }
+    let read = |text| serde_json::from_str::<Value>(text).ok();
+    let (Some(hidden), Some(known)) = (read(marked), read(whole)) else {
+        return is_of(marked, whole);
+    };
+    match hidden.get(ALL_REDACTED).filter(|_| hidden.as_object().is_some_and(|it| it.len() == 1)) {
+        Some(Value::String(all)) if is_of(all, whole) => true,
+        Some(_) | None => values_agree(&hidden, &known),
+    }
+}
+
+/// Whether two texts say the same, as far as markers in one of them tell it for sure.
+pub fn is_one_of(a: &str, b: &str) -> bool {
+    match (holds_marker(a), holds_marker(b)) {
+        (true, false) => is_of(a, b),
+        (false, true) => is_of(b, a),
+        (true, true) | (false, false) => a == b,
+    }
+}
+
 /// Whether `marked` is `whole` with pieces taken out: lengths and hashes tell it for sure.
 fn is_of(marked: &str, whole: &str) -> bool {
     let (mut done, mut rest) = (0, whole);
@@ -165,6 +190,23 @@ mod tests {
             assert!(!holds_marker(text), "{text}");
         }
         assert!(!holds_marker(marked.trim_end_matches(']')), "cut off");
+    }
+
+    #[test]
+    fn arguments_are_known_by_what_their_markers_tell() {
+        let (key, all) = (marker("key", b"abc"), marker("field", br#"{"a":"abc"}"#));
+        for (marked, whole, is_known) in [
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abc","n":1}"#, true),
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abd","n":1}"#, false),
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abc","n":2}"#, false),
+            (format!(r#"{{"redacted":"{all}"}}"#), r#"{"a":"abc"}"#, true),
+            (format!(r#"{{"redacted":"{all}"}}"#), r#"{"a":"abd"}"#, false),
+            (format!("no JSON {key}"), "no JSON abc", true),
+            (r#"{"a":1}"#.into(), r#"{"a":1}"#, false),
+        ] {
+            assert_eq!(are_of(&marked, whole), is_known, "{marked} and {whole}");
+        }
+        assert!(is_one_of("abc", &key) && is_one_of(&key, "abc") && !is_one_of(&key, "abd"));
     }
 
     #[test]

@@ -71,5 +71,5 @@ const PASSWORDS: &[&str] = &[
     // curl --user user:password
     r#"\bcurl\b[^\n|;]*?\s(?:-u|-U|--user|--proxy-user)[\s=]*["']?[^\s:"']+:([^\s"'\[]+)"#,
     r#"\bcurl\b[^\n|;]*?\s(?:-u|-U|--user|--proxy-user)[\s=]*"[^:"\n]+:([^"\n\[]+)""#,
-    r#"\bcurl\b[^\n|;]*?\s(?:-u|-U|--user|--proxy-user)[\s=]*'[^:'\n]+:([^'\n\[]+)'"#,
+    r"\bcurl\b[^\n|;]*?\s(?:-u|-U|--user|--proxy-user)[\s=]*'[^:'\n]+:([^'\n\[]+)'",
 ];

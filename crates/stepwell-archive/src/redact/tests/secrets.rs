@@ -71,7 +71,7 @@ const LEFT: &[&str] = &[
     "npm_config_cache",
     "hf_hub_download",
     "keys: [\"a\", \"b\"]",
-    "PWD=/home/ada/projects/box",
+    "PWD=/srv/ada/projects/box",
     "https://hooks.slack.com/services",
     "primary_key = account_id_of_row",
 ];
