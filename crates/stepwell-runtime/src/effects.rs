@@ -198,7 +198,7 @@ impl Effects {
                     },
                     prompt: state.request(*attempt),
                 };
-                let ask = model_call::ask(outlet.clone(), agent, request);
+                let ask = model_call::ask(outlet.clone(), agent, request, self.mailbox.clone());
                 self.spawn(key, outlet, Box::pin(ask));
             }
             Command::RunTool { call_id, attempt } => {

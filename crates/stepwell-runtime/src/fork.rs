@@ -399,6 +399,7 @@ fn reply_of(
         tool_calls: calls.iter().map(call).collect(),
         answer_problem: form.and_then(|form| answer::problem(form, content.preview())),
         finish_reason: if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls },
+        finish_word: None,
         usage: Usage::default(),
         endpoint: "override".to_string(),
         first_token_ms: 0,

@@ -177,6 +177,17 @@ pub(crate) struct Mailbox {
     queue: Mutex<Queue>,
     arrived: Notify,
     blocked: Mutex<Option<String>>,
+    /// What its model call waits for before it is sent.
+    in_line: Mutex<Option<&'static str>>,
+}
+
+/// See [`Mailbox::in_line`].
+pub(crate) struct InLine<'a>(&'a Mailbox);
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        *self.0.in_line.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Mailbox {
@@ -276,7 +287,15 @@ impl Mailbox {
 
     /// What the session waits for that is not in its log.
     pub(crate) fn blocked(&self) -> Option<String> {
-        self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let in_line = || *self.in_line.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.or_else(|| in_line().map(str::to_owned))
+    }
+
+    /// Says what its model call waits for before it is sent, until that is dropped.
+    pub(crate) fn in_line(&self, place: &'static str) -> InLine<'_> {
+        *self.in_line.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        InLine(self)
     }
 
     /// Says what the session waits for.

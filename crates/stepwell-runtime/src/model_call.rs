@@ -8,21 +8,35 @@ use stepwell_ports::{ModelAnswer, ModelChunk, ModelFailure, ModelRequest, ModelS
 
 use crate::effects::{Ended, Outlet};
 use crate::live::{Live, LiveChunk, LiveChunkKind};
+use crate::mailbox::Mailbox;
 use crate::{answer, validate};
 
 /// Calls that one reply may ask for. Each is some events of the same append; a model that asks for
 /// more at once has lost its way.
 pub(crate) const TOOL_CALLS_MAX: usize = 1_000;
 
+/// Why a call is not sent yet, in words.
+const FOR_ANOTHER_TRY: &str = "the request is not sent yet: tries after a failure go to that server \
+    one after the other, a few a second, until it answers again";
+const AMONG_ALL: &str = "the request is not sent yet: as many model calls run at once as may \
+    (serve --model-calls)";
+
 /// Asks. Ends without a word when cancelled.
-pub(crate) async fn ask(outlet: Outlet, agent: Arc<Agent>, request: ModelRequest) -> Ended {
+pub(crate) async fn ask(
+    outlet: Outlet,
+    agent: Arc<Agent>,
+    request: ModelRequest,
+    mailbox: Arc<Mailbox>,
+) -> Ended {
     let engine = &outlet.engine.inner;
     // First the place in the server's line, then the one among all: who waits for a server that is
     // down keeps nobody from another.
     let place = async {
         if request.attempt > 1 {
+            let _told = mailbox.in_line(FOR_ANOTHER_TRY);
             engine.retry_budgets.take(&request.model.base_url, &*engine.ports.clock).await;
         }
+        let _told = mailbox.in_line(AMONG_ALL);
         engine.model_calls.clone().acquire_owned().await
     };
     let _permit = tokio::select! {
@@ -113,6 +127,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         reasoning: Text::from(answer.reasoning),
         answer_problem,
         finish_reason: answer.finish_reason,
+        finish_word: answer.finish_word,
         usage: answer.usage,
         endpoint: answer.endpoint,
         first_token_ms: answer.first_token_ms,

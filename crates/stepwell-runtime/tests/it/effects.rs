@@ -4,6 +4,7 @@ use stepwell_core::event::{EventBody, EventKind, ModelErrorKind};
 use stepwell_core::output::AnswerForm;
 use stepwell_core::{CallId, Status};
 use stepwell_ports::memory::FaultTime;
+use stepwell_runtime::EngineOptions;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
 use stepwell_sim::fleet::{CallFault, CallPlan};
 use stepwell_sim::model::{Act, Say, call, fail, say};
@@ -377,4 +378,23 @@ async fn a_place_is_given_back_when_what_needs_it_does_not_become_durable() {
         assert_eq!(world.fleet.starts_of(session_id, C1), 1, "{time:?}");
         assert_eq!(world.fleet.starts().len(), 2, "{time:?}");
     }
+}
+
+/// Of two model calls only one may run: the session of the other does not say that its server is asked.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_sent_yet_says_so() {
+    let world = World::new(1);
+    world.model.play(|_| say("done").after_ms(60_000));
+    let options = EngineOptions { model_calls_max: 1, ..EngineOptions::for_node("n1") };
+    let node = world.start_with(options, 0);
+    let first = node.create(&agent()).await.unwrap();
+    assert!(world.until_ms(1_000, async || world.model.in_flight() == 1).await);
+    let second = node.create(&agent()).await.unwrap();
+    let waits = async || node.engine.live(second).blocked.is_some();
+    assert!(world.until_ms(1_000, waits).await);
+    let told = node.engine.live(second).blocked.unwrap();
+    assert!(told.contains("not sent yet") && told.contains("--model-calls"), "{told}");
+    assert_eq!(node.engine.live(first).blocked, None);
+    world.until_status(second, Status::Completed).await;
+    assert_eq!(node.engine.live(second).blocked, None);
 }
