@@ -1,5 +1,6 @@
 //! The state of a session: everything that the next decision needs, and nothing else.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -125,7 +126,7 @@ pub struct SessionState {
     pub last_finish: Option<FinishReason>,
     /// The server's own word for that, where it says more.
     #[serde(default)]
-    pub finish_word: Option<String>,
+    pub finish_word: Option<Box<str>>,
 }
 
 /// What a session knows since its first event.

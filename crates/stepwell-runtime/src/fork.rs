@@ -361,7 +361,7 @@ fn edit_of(change: &Change, agent: &Agent, before: &SessionState) -> Result<Edit
             Edit::Arguments { call_id: *call_id, arguments }
         }
         Change::Reply { content, calls, .. } => {
-            Edit::ModelReply(reply_of(content, calls, agent, before))
+            Edit::ModelReply(reply_of(content, calls, agent, before).into())
         }
     })
 }

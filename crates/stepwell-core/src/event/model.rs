@@ -50,7 +50,7 @@ pub struct ModelReplied {
     pub finish_reason: FinishReason,
     /// The server's own word for that, where it says more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_word: Option<String>,
+    pub finish_word: Option<Box<str>>,
     /// Tokens as the server counted them.
     pub usage: Usage,
     /// Address that answered.

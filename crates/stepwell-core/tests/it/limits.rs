@@ -82,7 +82,7 @@ fn why_an_answer_was_cut_is_said_in_the_words_of_its_server() {
     ] {
         let mut world = World::new();
         let mut cut = reply(1, 1, "and so on", Vec::new());
-        (cut.finish_reason, cut.finish_word) = (FinishReason::Length, word.map(String::from));
+        (cut.finish_reason, cut.finish_word) = (FinishReason::Length, word.map(Box::from));
         world.when(Input::ModelReplied(cut));
         ended(&world, LimitKind::OutputTokens, reason);
     }

@@ -139,7 +139,7 @@ pub(crate) fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
             FinishReason::Stop if !answer.tool_calls.is_empty() => FinishReason::ToolCalls,
             reason => reason,
         },
-        finish_word: answer.finish_word.clone(),
+        finish_word: answer.finish_word.as_deref().map(Box::from),
         usage: answer.usage,
         answer_problem: None,
         endpoint: answer.endpoint.clone(),
