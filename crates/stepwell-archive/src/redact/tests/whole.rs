@@ -125,8 +125,8 @@ fn an_edit_is_treated_as_the_event_whose_place_it_takes() {
     let content = spoken(SAID, "{}");
     for (event, pointer, edit) in [
         ("tool_finished", "/output", Edit::ToolResult { call_id, outcome, output: SAID.into() }),
-        ("model_replied", "/tool_calls/*/arguments", Edit::ModelReply(reply)),
-        ("model_replied", "/content", Edit::ModelReply(content)),
+        ("model_replied", "/tool_calls/*/arguments", Edit::ModelReply(Box::new(reply))),
+        ("model_replied", "/content", Edit::ModelReply(Box::new(content))),
         ("message_received", "/content", Edit::Message { content: SAID.into() }),
         ("approval_decided", "/arguments", Edit::Arguments { call_id, arguments: json }),
     ] {
