@@ -30,6 +30,13 @@ impl Chain {
         Self { hash: blake3::hash(start.as_bytes()), count: 0 }
     }
 
+    /// The chain whose first `count` events are known by the hash of the last of them; `None` for a
+    /// text that is no hash.
+    pub fn after(count: u64, head: &str) -> Option<Self> {
+        let hash = blake3::Hash::from_hex(head).ok()?;
+        Some(Self { hash, count })
+    }
+
     /// Adds the next event; gives its hash in hex.
     pub fn add(&mut self, event: &StoredEvent) -> String {
         let StoredEvent { seq, time, cause, actor, kind, schema, body } = event;
@@ -83,5 +90,9 @@ mod tests {
         );
         assert_eq!(chain.add(&event), blake3::hash(text.as_bytes()).to_hex().to_string());
         assert_eq!(chain.count(), 1);
+        let next = StoredEvent { seq: Seq(2), ..event };
+        let mut later = Chain::after(1, &chain.head()).unwrap();
+        assert_eq!((later.add(&next), later.count()), (chain.add(&next), 2));
+        assert!(Chain::after(1, "no hash").is_none());
     }
 }

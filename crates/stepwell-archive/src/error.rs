@@ -27,6 +27,19 @@ impl fmt::Display for Place {
 /// What to do about damage, the same for all of it.
 const FETCH: &str = "copy the file again, or export the session again";
 
+fn cut_off(place: Place, is_packed: bool) -> String {
+    if !is_packed {
+        return format!("the file is cut off at {place}");
+    }
+    let read = match (place.line.saturating_sub(1), place.seq.0) {
+        (0, _) => "none of its lines can be read".to_owned(),
+        (_, 0) => "all its events can be read, what follows them is cut off".to_owned(),
+        (_, 1) => "none of its events can be read".to_owned(),
+        (lines, seq) => format!("{lines} of its lines can be read, up to event {}", seq - 1),
+    };
+    format!("the compressed file ends too early: {read}")
+}
+
 /// Why a file is not accepted. Nothing of it can be trusted then.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -62,10 +75,12 @@ pub enum ArchiveError {
         reason: String,
     },
     /// The end is missing.
-    #[error("the file is cut off at {place}: {FETCH}")]
+    #[error("{}: {FETCH}", cut_off(*.place, *.is_packed))]
     Cut {
         /// The line that is missing or not whole.
         place: Place,
+        /// Compressed: lines are packed together, so more than the last of them may be lost.
+        is_packed: bool,
     },
     /// The compressed data cannot be unpacked, or is not what was written.
     #[error("{place}: the compressed data is damaged here or shortly before ({reason}): {FETCH}")]
@@ -163,7 +178,7 @@ impl ArchiveError {
             Self::Foreign { .. } | Self::NewerFormat { .. } => Place { line: 1, seq: Seq(0) },
             Self::Io { place, .. }
             | Self::NewerEvent { place, .. }
-            | Self::Cut { place }
+            | Self::Cut { place, .. }
             | Self::BadData { place, .. }
             | Self::BadLine { place, .. }
             | Self::Missing { place, .. }

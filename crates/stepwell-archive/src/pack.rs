@@ -11,7 +11,7 @@ use crate::limits::WINDOW_LOG_MAX;
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A skippable frame of zstd, then the length of its content, both little-endian.
-const TAIL_FRONT: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 32, 0, 0, 0];
+pub(crate) const TAIL_FRONT: [u8; 8] = [0x50, 0x2a, 0x4d, 0x18, 32, 0, 0, 0];
 
 /// Length of the skippable frame.
 pub(crate) const TAIL_BYTES: usize = 40;

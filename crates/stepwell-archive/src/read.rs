@@ -4,7 +4,7 @@ use std::io::Read;
 
 use stepwell_core::codec::{self, CodecError};
 use stepwell_core::{Actor, Event, EventBody, Seq, TimestampMs};
-use stepwell_ports::StoredEvent;
+use stepwell_ports::{Redaction, StoredEvent};
 
 use crate::chain::Chain;
 use crate::error::ArchiveError;
@@ -71,6 +71,12 @@ impl<R: Read> Reader<R> {
     /// The end of the file, once [`Reader::next_item`] gave `None`.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
+    }
+
+    /// What was taken out of the session, once the file was read to its end.
+    pub fn redaction(&self) -> Option<Redaction> {
+        let end = self.end.as_ref().filter(|_| self.header.redacted)?;
+        Some(Redaction { last: Seq(end.events), original_head: end.original_head.clone() })
     }
 
     /// The next event; `None` at the end, when the whole file was checked.

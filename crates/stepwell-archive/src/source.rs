@@ -9,7 +9,7 @@ use crate::limits::{
     ESCAPE_FACTOR, EVENT_BYTES_MAX, LINE_FRAME_BYTES, Limits, SMALL_LINE_BYTES_MAX, WINDOW_LOG_MAX,
 };
 use crate::line::{LineKind, declared_bytes};
-use crate::pack::{TAIL_BYTES, ZSTD_MAGIC, tail};
+use crate::pack::{TAIL_BYTES, TAIL_FRONT, ZSTD_MAGIC, tail};
 
 /// Bytes that are read at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -20,12 +20,14 @@ const FRONT_BYTES: usize = 256;
 /// zstd's word for a frame that asks for a larger window than allowed.
 const WINDOW_WORDS: &str = "requires too much memory";
 
-/// The bytes of a file, of which the last [`TAIL_BYTES`] are held back: they are no part of the frame.
+/// The bytes of a file, of which the last [`TAIL_BYTES`] are held back: they are no part of the frame. In a
+/// file that was cut off they may be, and then they are given out, too.
 struct HoldBack<R> {
     source: R,
     held: Vec<u8>,
     hasher: blake3::Hasher,
     is_at_end: bool,
+    is_cut: bool,
 }
 
 impl<R: Read> Read for HoldBack<R> {
@@ -34,9 +36,11 @@ impl<R: Read> Read for HoldBack<R> {
             let mut chunk = [0; 8 * 1024];
             let read = self.source.read(&mut chunk)?;
             self.is_at_end = read == 0;
+            self.is_cut = self.is_at_end && !self.held.starts_with(&TAIL_FRONT);
             self.held.extend_from_slice(chunk.get(..read).unwrap_or_default());
         }
-        let free = self.held.len().saturating_sub(TAIL_BYTES).min(out.len());
+        let kept = if self.is_cut { 0 } else { TAIL_BYTES };
+        let free = self.held.len().saturating_sub(kept).min(out.len());
         for (to, from) in out.iter_mut().zip(self.held.drain(..free)) {
             *to = from;
         }
@@ -136,14 +140,17 @@ impl<R: Read> Source<R> {
         let place = self.place();
         let mut allowed = None;
         loop {
-            let Some(input) = &mut self.input else { return Err(ArchiveError::Cut { place }) };
+            let Some(input) = &mut self.input else {
+                return Err(ArchiveError::Cut { place, is_packed: false });
+            };
             let bytes = match input.fill() {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(of_reading(place, error, input)),
             };
             if bytes.is_empty() {
-                return Err(ArchiveError::Cut { place });
+                let is_packed = matches!(input, Input::Packed(_));
+                return Err(ArchiveError::Cut { place, is_packed });
             }
             let end = bytes.iter().position(|it| *it == b'\n');
             let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
@@ -219,6 +226,7 @@ fn unpacker<R: Read>(bytes: FirstBytes<R>) -> io::Result<BufReader<Unpacker<R>>>
         held: Vec::new(),
         hasher: blake3::Hasher::new(),
         is_at_end: false,
+        is_cut: false,
     };
     let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(CHUNK_BYTES, held))?;
     decoder.window_log_max(WINDOW_LOG_MAX)?;
@@ -227,13 +235,16 @@ fn unpacker<R: Read>(bytes: FirstBytes<R>) -> io::Result<BufReader<Unpacker<R>>>
 
 /// The frame has ended: only the tail may be left, and it must fit.
 fn check_tail<R: Read>(mut rest: BufReader<HoldBack<R>>, place: Place) -> Result<(), ArchiveError> {
-    let is_over = rest.fill_buf().map_err(|source| ArchiveError::Io { place, source })?.is_empty();
+    let left = rest.fill_buf().map_err(|source| ArchiveError::Io { place, source })?;
+    // The beginning of the tail, or nothing of it.
+    let begins_tail = left.iter().zip(TAIL_FRONT).all(|(left, tail)| *left == tail);
+    let (is_over, is_part) = (left.is_empty(), left.len() < TAIL_BYTES && begins_tail);
+    let HoldBack { held, hasher, is_cut, .. } = rest.into_inner();
+    if is_cut && is_part {
+        return Err(ArchiveError::Cut { place, is_packed: true });
+    }
     if !is_over {
         return Err(ArchiveError::Trailing { place });
-    }
-    let HoldBack { held, hasher, .. } = rest.into_inner();
-    if held.len() < TAIL_BYTES {
-        return Err(ArchiveError::Cut { place });
     }
     if held != tail(&hasher.finalize()) {
         let reason = "it is not what was written, by its hash".to_owned();
@@ -245,7 +256,7 @@ fn check_tail<R: Read>(mut rest: BufReader<HoldBack<R>>, place: Place) -> Result
 fn of_reading<R: Read>(place: Place, error: io::Error, input: &Input<R>) -> ArchiveError {
     let is_packed = matches!(input, Input::Packed(_));
     match error.kind() {
-        io::ErrorKind::UnexpectedEof if is_packed => ArchiveError::Cut { place },
+        io::ErrorKind::UnexpectedEof if is_packed => ArchiveError::Cut { place, is_packed },
         // The decoder's errors have no number of the system.
         _ if is_packed && error.raw_os_error().is_none() => {
             let reason = error.to_string();

@@ -104,7 +104,35 @@ fn texts_agree(ours: &str, theirs: &str) -> bool {
         (false, false) => ours == theirs,
         (false, true) => is_of(theirs, ours),
         (true, false) => is_of(ours, theirs),
-        (true, true) => ours == theirs || ends_agree(ours, theirs),
+        (true, true) => {
+            ours == theirs
+                || (original_len(ours) == original_len(theirs) && ends_agree(ours, theirs))
+        }
+    }
+}
+
+/// Whether arguments, perhaps JSON, are `whole` with texts taken out: lengths and hashes tell it for
+/// sure, so what only may have been the same is another one.
+pub fn are_of(marked: &str, whole: &str) -> bool {
+    if !holds_marker(marked) || holds_marker(whole) {
+        return false;
+    }
+    let read = |text| serde_json::from_str::<Value>(text).ok();
+    let (Some(hidden), Some(known)) = (read(marked), read(whole)) else {
+        return is_of(marked, whole);
+    };
+    match hidden.get(ALL_REDACTED).filter(|_| hidden.as_object().is_some_and(|it| it.len() == 1)) {
+        Some(Value::String(all)) if is_of(all, whole) => true,
+        Some(_) | None => values_agree(&hidden, &known),
+    }
+}
+
+/// Whether two texts say the same, as far as markers in one of them tell it for sure.
+pub fn is_one_of(a: &str, b: &str) -> bool {
+    match (holds_marker(a), holds_marker(b)) {
+        (true, false) => is_of(a, b),
+        (false, true) => is_of(b, a),
+        (true, true) | (false, false) => a == b,
     }
 }
 
@@ -121,6 +149,14 @@ fn is_of(marked: &str, whole: &str) -> bool {
         (done, rest) = (range.end, after);
     }
     marked.get(done..) == Some(rest)
+}
+
+/// How long a text was before it lost something.
+fn original_len(text: &str) -> Option<usize> {
+    let original = |len: usize, Marker { range, bytes, .. }: Marker<'_>| {
+        len.checked_sub(range.len())?.checked_add(bytes)
+    };
+    markers(text).try_fold(text.len(), original)
 }
 
 /// Two texts that both lost something are compared in front of the first marker and behind the last.
@@ -157,6 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_known_by_what_their_markers_tell() {
+        let (key, all) = (marker("key", b"abc"), marker("field", br#"{"a":"abc"}"#));
+        for (marked, whole, is_known) in [
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abc","n":1}"#, true),
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abd","n":1}"#, false),
+            (format!(r#"{{"a":"{key}","n":1}}"#), r#"{"a":"abc","n":2}"#, false),
+            (format!(r#"{{"redacted":"{all}"}}"#), r#"{"a":"abc"}"#, true),
+            (format!(r#"{{"redacted":"{all}"}}"#), r#"{"a":"abd"}"#, false),
+            (format!("no JSON {key}"), "no JSON abc", true),
+            (r#"{"a":1}"#.into(), r#"{"a":1}"#, false),
+        ] {
+            assert_eq!(are_of(&marked, whole), is_known, "{marked} and {whole}");
+        }
+        assert!(is_one_of("abc", &key) && is_one_of(&key, "abc") && !is_one_of(&key, "abd"));
+    }
+
+    #[test]
     fn texts_are_compared_around_markers_and_by_what_these_tell() {
         let key = marker("key", b"abc");
         let other = marker("word", b"abc, then");
@@ -166,6 +219,9 @@ mod tests {
             ("say abc, then stop".into(), format!("say {key}, then go"), false),
             ("say abc".into(), format!("say {key}, then go"), false),
             (format!("say {key}, then go"), format!("say {other} go"), true),
+            (format!("say {key}, then go"), marker("field", b"say xyz, then go"), true),
+            (format!("say {key}, then go"), marker("field", b"say xyz"), false),
+            (format!("say {key}, then go"), format!("say {}", marker("w", b"abc, then")), false),
             (format!("say {key}, then go"), format!("say {other} stop"), false),
             (format!("tell {key}, then go"), format!("say {other} go"), false),
             ("ü".into(), format!("{}ü", marker("key", b"")), true),

@@ -86,9 +86,10 @@ fn in_words(event: &Event) -> String {
 
 /// A replay on its way. Feed it the events of one session in order.
 ///
-/// Where texts were taken out of the record, what hangs on them cannot be decided again. Then the
-/// recorded decision is taken, if it is one that today's rules may come to, and the replay goes on with
-/// the state that it leads to.
+/// Where texts were taken out of the record ([`Replay::of_redacted`]), what hangs on them cannot be
+/// decided again. Then the recorded decision is taken, if it is one that today's rules may come to, and
+/// the replay goes on with the state that it leads to. In every other record a marker is a text as any:
+/// somebody wrote it there.
 #[derive(Debug, Clone, Default)]
 pub struct Replay {
     state: SessionState,
@@ -100,13 +101,24 @@ pub struct Replay {
     /// The input that the present append follows from, and when it came.
     cause: Seq,
     now: TimestampMs,
-    hidden: Hidden,
+    /// What markers hide; `None` for a record from which nothing was taken out.
+    hidden: Option<Hidden>,
     /// Decisions that could not be compared whole.
     unchecked: u64,
     inputs: u64,
 }
 
 impl Replay {
+    /// Of a record from which texts were taken out, as its file or its store says.
+    pub fn of_redacted() -> Self {
+        Self { hidden: Some(Hidden::default()), ..Self::default() }
+    }
+
+    /// The replay that fits a record.
+    pub fn of(is_redacted: bool) -> Self {
+        if is_redacted { Self::of_redacted() } else { Self::default() }
+    }
+
     /// Decisions that could not be compared, or not whole, because they hang on texts that were taken
     /// out: digests of requests and of actions, what a rule says about a call, a time, a reason.
     pub fn unchecked(&self) -> u64 {
@@ -134,10 +146,12 @@ impl Replay {
             self.catch_up(&recorded)?;
             self.expected.clear();
         }
-        if self.expected.is_empty() {
-            self.hidden.forget_actions(&self.state);
+        if let Some(hidden) = &mut self.hidden {
+            if self.expected.is_empty() {
+                hidden.forget_actions(&self.state);
+            }
+            hidden.note(&recorded.body);
         }
-        self.hidden.note(&recorded.body);
         self.meet(recorded)
     }
 
@@ -151,7 +165,9 @@ impl Replay {
                     self.expected = decision.events.into();
                     self.after = Some(decision.state);
                 }
-                Err(Reject::Forbidden { .. }) if may_be_allowed(&self.state, &recorded.body) => {
+                Err(Reject::Forbidden { .. })
+                    if self.hidden.is_some() && may_be_allowed(&self.state, &recorded.body) =>
+                {
                     return self.take(&recorded);
                 }
                 Err(reject) => return Err(differs(recorded, Today::Refuses(reject))),
@@ -194,7 +210,8 @@ impl Replay {
         let is_next = (seq, time, cause) == (self.state.head.next(), self.now, self.cause);
         let is_decision = body.kind().family() == Family::Decision && *actor == Actor::Engine;
         let ours = today.as_ref().map(|it| &it.body);
-        if is_next && is_decision && self.hidden.allows(&self.state, ours, &recorded) {
+        let allows = |hidden: &Hidden| hidden.allows(&self.state, ours, &recorded);
+        if is_next && is_decision && self.hidden.as_ref().is_some_and(allows) {
             return self.take(&recorded);
         }
         if let Some(event) = &today
@@ -220,7 +237,7 @@ impl Replay {
         let EventBody::SessionFinished(it) = &today.body else { return Ok(false) };
         let is_hidden = it.limit == Some(LimitKind::RepeatedAction)
             && self.state.repeated.is_some()
-            && self.hidden.hides_repetition(&self.state);
+            && self.hidden.as_ref().is_some_and(|it| it.hides_repetition(&self.state));
         if is_hidden {
             self.unchecked += 1;
             self.state.repeated = None;

@@ -156,6 +156,19 @@ pub fn shorten(text: &str, bytes_max: usize) -> String {
     alloc::format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
 }
 
+/// Length of a title that is taken from the task, in characters.
+const TITLE_CHARS_MAX: usize = 80;
+
+/// The title of a session to which nobody gave one: the first line of the task that says something.
+pub fn title_of(task: &str) -> String {
+    let line = task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(no task)");
+    let mut title: String = line.chars().take(TITLE_CHARS_MAX).collect();
+    if title.len() < line.len() {
+        title.push('…');
+    }
+    title
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

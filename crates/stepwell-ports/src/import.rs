@@ -47,4 +47,25 @@ pub struct Imported {
     pub wake_at: Option<TimestampMs>,
     /// All its approvals, open and closed.
     pub approvals: Vec<ApprovalRow>,
+    /// What was taken out of it before it came; nothing in its events tells that for sure.
+    pub redaction: Option<Redaction>,
+}
+
+/// Texts were taken out of the first events of a session before it came here, or before the session
+/// came whose beginning it shares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction {
+    /// The last event that may have lost something.
+    pub last: Seq,
+    /// Hash of that event in the chain of the original history, as the file said.
+    pub original_head: Option<String>,
+}
+
+impl Redaction {
+    /// That of a fork that begins with the events up to `last`. It is a session of its own, so there is
+    /// no original of it anywhere.
+    #[must_use]
+    pub fn of_fork(&self, last: Seq) -> Self {
+        Self { last: self.last.min(last), original_head: None }
+    }
 }

@@ -17,7 +17,7 @@ pub mod conformance;
 
 pub use clock::{Clock, Random};
 pub use embedding::{EmbeddingPort, EmbeddingRequest, Embeddings};
-pub use import::{Checkpoint, Import, ImportPage, Imported};
+pub use import::{Checkpoint, Import, ImportPage, Imported, Redaction};
 pub use model::{
     Affinity, ModelAnswer, ModelChunk, ModelFailure, ModelPort, ModelRequest, ModelSink,
 };

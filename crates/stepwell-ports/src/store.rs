@@ -11,7 +11,7 @@ use stepwell_core::state::ForkedFrom;
 use stepwell_core::summary::{ApprovalRow, ApprovalStatus, SessionRow};
 use stepwell_core::{Fence, Seq, SessionId, Status, TimestampMs};
 
-use crate::import::{Import, ImportPage, Imported};
+use crate::import::{Import, ImportPage, Imported, Redaction};
 use crate::retention::{CopyWatcher, DeleteOnly, Deleted, SessionSize, StoreCopy, Swept};
 
 /// Events of one append, at most. A decision is far smaller; the bound keeps a transaction short.
@@ -148,6 +148,8 @@ pub struct SessionInfo {
     pub fence: Fence,
     /// When it next needs an owner.
     pub wake_at: Option<TimestampMs>,
+    /// What was taken out of it before it came here.
+    pub redaction: Option<Redaction>,
 }
 
 /// Which sessions to list.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use stepwell_core::event::{Event, Label, SessionCreated};
 use stepwell_core::pending::needs_owner;
 use stepwell_core::summary::{SessionRow, approval_rows, session_row};
+use stepwell_core::text::title_of;
 use stepwell_core::{Actor, Agent, Input, Seq, SessionId, SessionState, Text, TimestampMs, decide};
 use stepwell_ports::store::Created;
 use stepwell_ports::{
@@ -486,19 +487,6 @@ fn owner_broke() -> EngineError {
         operation: "append",
         reason: "the session's owner broke off, see the server's log; ask again".to_string(),
     })
-}
-
-/// Length of a title that is taken from the task, in characters.
-const TITLE_CHARS_MAX: usize = 80;
-
-/// The first line of the task that says something.
-fn title_of(task: &str) -> String {
-    let line = task.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(no task)");
-    let mut title: String = line.chars().take(TITLE_CHARS_MAX).collect();
-    if line.chars().count() > TITLE_CHARS_MAX {
-        title.push('…');
-    }
-    title
 }
 
 /// The session of a key that was used before.

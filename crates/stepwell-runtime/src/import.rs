@@ -10,7 +10,7 @@ use stepwell_core::{
     Actor, ApprovalId, Event, IllegalHistory, Input, Reject, Seq, SessionId, SessionState,
     TimestampMs, apply, decide,
 };
-use stepwell_ports::{Checkpoint, Imported, StoredEvent};
+use stepwell_ports::{Checkpoint, Imported, Redaction, StoredEvent};
 
 use crate::load::CHECKPOINT_EVENTS;
 
@@ -105,14 +105,14 @@ impl ImportFold {
     ///
     /// It is not to be woken, not even by a timer: nobody here asked for it. The first input that a
     /// person gives it wakes it. A session that was not held is only looked at: why it is where it is
-    /// was true where it comes from, when it was exported.
-    pub fn finish(self) -> Option<Imported> {
+    /// was true where it comes from, when it was exported. `redaction` is what its file says of it.
+    pub fn finish(self, redaction: Option<Redaction>) -> Option<Imported> {
         let mut row = session_row(self.session_id, &self.state)?;
         if !self.is_held && !row.status.is_final() {
             row.explain.insert_str(0, WHEN_EXPORTED);
         }
         let approvals = self.approvals.into_values().collect();
-        Some(Imported { row, wake_at: None, approvals })
+        Some(Imported { row, wake_at: None, approvals, redaction })
     }
 
     /// As much of the state as its approvals need: the whole is too large to be copied at each event.

@@ -91,7 +91,7 @@ mod tests {
             explain: String::new(),
         };
         let wake_at = wake_at.map(TimestampMs);
-        SessionInfo { row, owner: owner.into(), fence: Fence(1), wake_at }
+        SessionInfo { row, owner: owner.into(), fence: Fence(1), wake_at, redaction: None }
     }
 
     #[test]

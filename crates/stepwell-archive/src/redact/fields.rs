@@ -10,6 +10,9 @@ use stepwell_core::{EventBody, EventKind, JsonText, Text};
 /// The whole output beside a shortened one. It lies beside the event and is handled apart.
 pub(super) const FULL_OUTPUT: &str = "/full_output";
 
+/// The title of a session, or of a fork.
+pub(super) const TITLE: &str = "/title";
+
 /// Fields of an event with an agent's definition in it: those of the definition, and its own.
 macro_rules! with_definition {
     ($($own:literal),* $(,)?) => {
@@ -104,6 +107,16 @@ pub(super) enum Field<'a> {
     Arguments(&'a mut Text),
     /// JSON that was checked.
     Json(&'a mut JsonText),
+}
+
+impl Field<'_> {
+    /// A text that the engine may say again.
+    pub(super) fn short_text(&self) -> Option<&str> {
+        match self {
+            Self::Plain(text) => Some(text),
+            Self::Text(_) | Self::Tool(_) | Self::Arguments(_) | Self::Json(_) => None,
+        }
+    }
 }
 
 /// Visits every text of an event with its pointer.
@@ -271,13 +284,13 @@ fn addresses(
 
 /// Whether a concrete pointer fits one with `*`.
 pub(super) fn fits(pattern: &str, pointer: &str) -> bool {
-    let (mut pattern, mut pointer) = (pattern.split('/'), pointer.split('/'));
-    loop {
-        match (pattern.next(), pointer.next()) {
-            (None, None) => return true,
-            (Some("*"), Some(_)) => {}
-            (Some(wanted), Some(found)) if wanted == found => {}
-            (Some(_) | None, Some(_) | None) => return false,
-        }
-    }
+    let (pattern, pointer) = (pattern.split('/'), pointer.split('/'));
+    pattern.clone().count() == pointer.clone().count()
+        && pattern.zip(pointer).all(|(wanted, found)| wanted == "*" || wanted == found)
+}
+
+/// Whether two pointers with `*` may name the same text.
+pub(super) fn may_meet(a: &str, b: &str) -> bool {
+    let (a, b) = (a.split('/'), b.split('/'));
+    a.clone().count() == b.clone().count() && a.zip(b).all(|(a, b)| a == "*" || b == "*" || a == b)
 }

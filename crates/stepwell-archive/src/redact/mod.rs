@@ -5,23 +5,31 @@
 //! workers, kinds, counts, times and digests stay, so that a redacted session can still be applied. What
 //! is left is searched once more as it is written, whatever it is, and told: see [`Redacted::left`].
 
+mod built_in;
+mod cuts;
 mod fields;
 mod json;
 mod left;
 mod rules;
+mod shown;
+mod together;
 
 use std::collections::BTreeSet;
 
 use stepwell_core::codec::{self, CodecError, EVENT_SCHEMA};
-use stepwell_core::event::ModelReplied;
-use stepwell_core::{EventBody, JsonText, Text};
+use stepwell_core::event::{Family, ModelReplied};
+use stepwell_core::{EventBody, EventKind, JsonText, Text};
 use stepwell_ports::StoredEvent;
 
+pub use built_in::BUILT_IN;
 pub use fields::FIELDS;
-use fields::{Field, for_each_field};
-use rules::BINARY;
-pub use rules::{BUILT_IN, Rules, RulesError};
+use fields::{Field, TITLE, for_each_field};
+use rules::{BINARY, FieldRule, WHOLE_FIELD};
+pub use rules::{Rules, RulesError};
+use shown::Shown;
 pub use stepwell_core::marker::{holds_marker, marker};
+use together::Removed;
+pub use together::TOGETHER;
 
 /// Payloads by their addresses.
 pub type Blobs = Vec<(String, Vec<u8>)>;
@@ -46,12 +54,23 @@ pub struct Redactor<'r> {
     /// Names of the tools that the session's agents have so far. They stay: what follows for a call
     /// hangs on them.
     tools: BTreeSet<String>,
+    /// What the engine may say again.
+    removed: Removed,
+    /// Rules for whole fields that removed something.
+    used: BTreeSet<FieldRule>,
 }
 
 impl<'r> Redactor<'r> {
     /// For a session from its first event on.
     pub fn new(rules: &'r Rules) -> Self {
-        Self { rules, tools: BTreeSet::new() }
+        let (tools, used) = (BTreeSet::new(), BTreeSet::new());
+        Self { rules, tools, removed: Removed::default(), used }
+    }
+
+    /// The rules for whole fields that found nothing to remove, as type and pointer.
+    pub fn unused(&self) -> Vec<String> {
+        let unused = self.rules.fields().filter(|(rule, _)| !self.used.contains(rule));
+        unused.map(|(_, words)| words).collect()
     }
 
     /// Applies the rules to the next event. `blobs` holds its payloads.
@@ -65,10 +84,11 @@ impl<'r> Redactor<'r> {
             String::from_utf8(bytes.clone()).ok()
         });
         self.note_tools(&body);
-        let mut pointers = self.redact_fields(&mut body);
+        let shown = Shown::of(&body, &blobs);
+        let mut pointers = self.redact_fields(&mut body, &shown);
         pointers.extend(forget_tokens(&mut body));
         let mut kept = Vec::new();
-        if redact_full_output(self.rules, &mut body, &blobs, &mut kept) {
+        if self.redact_full_output(&mut body, &blobs, &mut kept) {
             pointers.push(fields::FULL_OUTPUT.to_owned());
         }
         if pointers.is_empty() {
@@ -96,14 +116,19 @@ impl<'r> Redactor<'r> {
     }
 
     /// Takes out what the rules want; where that was.
-    fn redact_fields(&self, body: &mut EventBody) -> Vec<String> {
+    fn redact_fields(&mut self, body: &mut EventBody, shown: &Shown) -> Vec<String> {
         let (rules, kind) = (self.rules, body.kind());
+        let is_said_again = kind.family() == Family::Decision;
         let mut pointers = Vec::new();
         for_each_field(body, &mut |pointer, field| {
-            let whole_rule = rules.whole(kind, pointer);
+            let whole_rule = self.goes_whole(kind, pointer, shown).then_some(WHOLE_FIELD);
+            let original = whole_rule.and(field.short_text()).map(str::to_owned);
             let changed = match field {
-                Field::Text(text) => redact_text(rules, whole_rule, text),
-                Field::Plain(text) => replace(text, |it| redact_str(rules, whole_rule, it)),
+                Field::Text(text) => redact_text(rules, whole_rule, text, shown.whole_of(pointer)),
+                Field::Plain(text) => replace(text, |it| match whole_rule {
+                    None if is_said_again => rules.without_repeated(it, &self.removed),
+                    None | Some(_) => redact_part(rules, whole_rule, it, shown.whole_of(pointer)),
+                }),
                 Field::Tool(name) if self.tools.contains(name) => false,
                 Field::Tool(name) => replace(name, |it| rules.without_secrets(it)),
                 Field::Arguments(text) => redact_arguments(rules, whole_rule, text),
@@ -111,9 +136,55 @@ impl<'r> Redactor<'r> {
             };
             if changed {
                 pointers.push(pointer.to_owned());
+                self.used.extend(rules.naming(kind, pointer));
+                if let Some(text) = original {
+                    self.removed.note(text);
+                }
             }
         });
         pointers
+    }
+
+    /// A title that a person gave is no part of the task.
+    fn goes_whole(&self, kind: EventKind, pointer: &str, shown: &Shown) -> bool {
+        if pointer == TITLE && !shown.is_title_of_task {
+            return self.rules.naming(kind, pointer).next().is_some();
+        }
+        self.rules.is_whole(kind, pointer)
+    }
+
+    /// The whole output beside a shortened one. Bytes that are no text cannot be searched, so they go
+    /// whole.
+    fn redact_full_output(
+        &mut self,
+        body: &mut EventBody,
+        blobs: &[(String, Vec<u8>)],
+        kept: &mut Blobs,
+    ) -> bool {
+        let kind = body.kind();
+        let EventBody::ToolFinished(it) = body else { return false };
+        let Some(blob) = &mut it.full_output else { return false };
+        let Some(found) = blobs.iter().find(|(address, _)| *address == blob.blob) else {
+            // Nobody has the rest of it, so a secret that goes on there would not be found.
+            let has_preview = !blob.preview.is_empty();
+            blob.preview.clear();
+            return has_preview;
+        };
+        let is_whole = self.rules.is_whole(kind, fields::FULL_OUTPUT);
+        let whole_rule = is_whole.then_some(WHOLE_FIELD);
+        let new = match str::from_utf8(&found.1) {
+            Ok(text) => redact_str(self.rules, whole_rule, text),
+            Err(_) => Some(marker(whole_rule.unwrap_or(BINARY), &found.1)),
+        };
+        let changed = new.is_some();
+        if let Some(text) = new {
+            *blob = codec::blob_ref(&text);
+            kept.push((blob.blob.clone(), text.into_bytes()));
+            self.used.extend(self.rules.naming(kind, fields::FULL_OUTPUT));
+        } else {
+            kept.push(found.clone());
+        }
+        changed
     }
 }
 
@@ -154,8 +225,26 @@ fn replace(text: &mut String, new: impl FnOnce(&str) -> Option<String>) -> bool 
     changed
 }
 
-fn redact_text(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) -> bool {
-    let new = text.whole().and_then(|it| redact_str(rules, whole_rule, it));
+/// Of a text that is perhaps only a part of another one.
+fn redact_part(
+    rules: &Rules,
+    whole_rule: Option<&str>,
+    text: &str,
+    whole: Option<&str>,
+) -> Option<String> {
+    match (whole_rule, whole) {
+        (None, Some(whole)) => rules.without_secrets_of(text, whole),
+        (Some(_), Some(_)) | (_, None) => redact_str(rules, whole_rule, text),
+    }
+}
+
+fn redact_text(
+    rules: &Rules,
+    whole_rule: Option<&str>,
+    text: &mut Text,
+    whole: Option<&str>,
+) -> bool {
+    let new = text.whole().and_then(|it| redact_part(rules, whole_rule, it, whole));
     let changed = new.is_some();
     if let Some(new) = new {
         *text = Text::from(new);
@@ -168,50 +257,13 @@ fn redact_text(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) -> bool
 fn redact_arguments(rules: &Rules, whole_rule: Option<&str>, text: &mut Text) -> bool {
     let Some(whole) = text.whole() else { return false };
     let Ok(mut json) = JsonText::parse(whole) else {
-        return redact_text(rules, whole_rule, text);
+        return redact_text(rules, whole_rule, text, None);
     };
     let changed = json::redact(rules, whole_rule, &mut json);
     if changed {
         *text = Text::from(json.as_str());
     }
     changed
-}
-
-/// The whole output beside a shortened one. Bytes that are no text cannot be searched, so they go
-/// whole.
-fn redact_full_output(
-    rules: &Rules,
-    body: &mut EventBody,
-    blobs: &[(String, Vec<u8>)],
-    kept: &mut Blobs,
-) -> bool {
-    let kind = body.kind();
-    let EventBody::ToolFinished(it) = body else { return false };
-    let Some(blob) = &mut it.full_output else { return false };
-    // A fixture leaves it out; its preview must not stay.
-    let found = blobs.iter().find(|(address, _)| *address == blob.blob);
-    let rule = rules.whole(kind, fields::FULL_OUTPUT);
-    let new = match found.map(|(_, bytes)| (bytes, str::from_utf8(bytes))) {
-        None => rules.whole_or_secrets(rule, &blob.preview),
-        Some((_, Ok(text))) => redact_str(rules, rule, text),
-        Some((bytes, Err(_))) => Some(marker(rule.unwrap_or(BINARY), bytes)),
-    };
-    match (new, found) {
-        (Some(text), Some(_)) => {
-            *blob = codec::blob_ref(&text);
-            kept.push((blob.blob.clone(), text.into_bytes()));
-            true
-        }
-        (Some(preview), None) => {
-            blob.preview = preview;
-            true
-        }
-        (None, Some(found)) => {
-            kept.push(found.clone());
-            false
-        }
-        (None, None) => false,
-    }
 }
 
 #[cfg(test)]

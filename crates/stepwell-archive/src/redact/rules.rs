@@ -2,52 +2,21 @@
 
 use std::ops::Range;
 
-use regex::Regex;
+use regex::{Regex, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 use stepwell_core::EventKind;
 use stepwell_core::marker::{Marker, RULE_NAME_MAX, is_rule_name, marker, markers};
 
-use super::fields::{FIELDS, fits};
+use super::built_in::BUILT_IN;
+use super::cuts::{cuts, rests, segments, tried};
+use super::fields::{FIELDS, fits, may_meet};
+use super::together::{Removed, in_place_of, sources};
 
 /// Stands in markers of whole fields in the place of a rule's name.
 pub(super) const WHOLE_FIELD: &str = "field";
 
 /// Stands in markers of bytes that are no text.
 pub(super) const BINARY: &str = "binary";
-
-/// Rules for secrets that need no pattern: name, patterns, whether they apply when the file does not
-/// choose. Of a pattern with a group only the group is removed.
-pub const BUILT_IN: &[(&str, &[&str], bool)] = &[
-    (
-        "private_key",
-        &[
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        ],
-        true,
-    ),
-    (
-        "bearer_token",
-        &[
-            r"(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{16,})",
-            r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-        ],
-        true,
-    ),
-    (
-        "api_key",
-        &[
-            r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}",
-            r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-            r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-            r"\bgithub_pat_[A-Za-z0-9_]{30,}",
-            r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
-            r"\bAIza[0-9A-Za-z_-]{35}",
-            r#"(?i)\b[a-z0-9_]*(?:api[_-]?key|secret|token|passwo?r?d)["']?\s*[:=]\s*["']?([^\s"',;\[\]{}]{8,})"#,
-        ],
-        true,
-    ),
-    ("email", &[r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b"], false),
-];
 
 /// Bytes that a compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -71,6 +40,12 @@ pub enum RulesError {
     BadPattern {
         /// Name of the rule.
         name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Each pattern is one, but not all of them together.
+    #[error("the patterns together are too much: {reason}: use fewer or shorter ones")]
+    TooMany {
         /// What is wrong.
         reason: String,
     },
@@ -145,10 +120,16 @@ struct WholeField {
     pointer: String,
 }
 
+/// A rule for whole fields, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FieldRule(usize);
+
 /// What has to go.
 #[derive(Debug, Clone)]
 pub struct Rules {
     secrets: Vec<Secret>,
+    /// All their patterns: says fast that none finds anything.
+    any: RegexSet,
     fields: Vec<WholeField>,
 }
 
@@ -171,32 +152,71 @@ impl Rules {
             secrets.push(secret(&entry.name, &entry.pattern)?);
         }
         let fields: Result<Vec<_>, _> = file.field.into_iter().map(whole_field).collect();
-        Ok(Self { secrets, fields: fields? })
+        let any = RegexSetBuilder::new(secrets.iter().map(|it| it.pattern.as_str()))
+            .size_limit(PATTERN_BYTES_MAX * secrets.len().max(1))
+            .build()
+            .map_err(|error| RulesError::TooMany { reason: error.to_string() })?;
+        Ok(Self { secrets, any, fields: fields? })
     }
 
-    /// The rule that removes this text whole.
-    pub(super) fn whole(&self, kind: EventKind, pointer: &str) -> Option<&str> {
-        let is_meant = |it: &&WholeField| {
-            it.kind.is_none_or(|wanted| wanted == kind) && fits(&it.pointer, pointer)
+    /// Whether a rule removes this text whole: because it names it, or one whose place it takes or that
+    /// it says again.
+    pub(super) fn is_whole(&self, kind: EventKind, pointer: &str) -> bool {
+        let place = in_place_of(kind, pointer);
+        [(kind, pointer)].into_iter().chain(place).any(|(kind, pointer)| {
+            let mut sources = sources(kind, pointer);
+            let said_again = sources.any(|source| self.naming(kind, &source).next().is_some());
+            said_again || self.naming(kind, pointer).next().is_some()
+        })
+    }
+
+    /// The rules that name a text itself, or one whose place it takes.
+    pub(super) fn naming(&self, kind: EventKind, pointer: &str) -> impl Iterator<Item = FieldRule> {
+        let places = [Some((kind, pointer)), in_place_of(kind, pointer)];
+        let is_meant = move |it: &WholeField| {
+            places.iter().flatten().any(|(kind, pointer)| {
+                it.kind.is_none_or(|wanted| wanted == *kind) && may_meet(&it.pointer, pointer)
+            })
         };
-        self.fields.iter().find(is_meant).map(|_| WHOLE_FIELD)
+        let fields = self.fields.iter().enumerate();
+        fields.filter(move |(_, it)| is_meant(it)).map(|(i, _)| FieldRule(i))
+    }
+
+    /// The rules for whole fields, in words, in their order.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (FieldRule, String)> {
+        self.fields.iter().enumerate().map(|(i, WholeField { kind, pointer })| {
+            (FieldRule(i), format!("{} {pointer}", kind.map_or("*", EventKind::as_str)))
+        })
     }
 
     /// The text without secrets, when it has some: all that any rule finds in it. What more than one
     /// rule finds goes under the name of the first of them.
     pub(super) fn without_secrets(&self, text: &str) -> Option<String> {
-        let found = self.secrets_of(text);
-        if found.is_empty() {
-            return None;
+        clean(text, self.secrets_of(text))
+    }
+
+    /// As [`Rules::without_secrets`], for a text that shows parts of `whole`: what a rule finds there goes
+    /// here, and of a secret that was cut the piece goes under the length and hash of the whole secret.
+    pub(super) fn without_secrets_of(&self, shown: &str, whole: &str) -> Option<String> {
+        let mut found = self.secrets_of(shown);
+        let segments = segments(shown, whole);
+        for Found { range, rule, name, .. } in self.secrets_of(whole) {
+            let secret = whole.get(range.clone());
+            let pieces = segments.iter().filter_map(|it| it.shows(&range));
+            found.extend(pieces.map(|range| Found { range, rule, name, secret }));
         }
-        let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
-        for Found { range, name, .. } in found {
-            clean.push_str(text.get(done..range.start).unwrap_or_default());
-            clean.push_str(&marker(name, text.get(range.clone()).unwrap_or_default().as_bytes()));
-            done = range.end;
-        }
-        clean.push_str(text.get(done..).unwrap_or_default());
-        Some(clean)
+        clean(shown, merged(found))
+    }
+
+    /// As [`Rules::without_secrets`], for a text in which the engine perhaps says removed ones again.
+    pub(super) fn without_repeated(&self, text: &str, removed: &Removed) -> Option<String> {
+        let repeated = removed.repeated_in(text).into_iter().map(|(range, whole)| Found {
+            range,
+            rule: usize::MAX,
+            name: WHOLE_FIELD,
+            secret: Some(whole),
+        });
+        clean(text, merged(self.secrets_of(text).into_iter().chain(repeated).collect()))
     }
 
     /// The rule that still finds something in a text that was redacted. Markers of these rules are none
@@ -208,26 +228,31 @@ impl Rules {
         };
         let own: Vec<Range<usize>> = markers(text).filter(known).map(|it| it.range).collect();
         let is_beside = |it: &Found<'_>| !own.iter().any(|own| overlaps(own, &it.range));
-        self.matches_of(text).find(is_beside).map(|it| it.name)
+        self.matches_of(text).chain(self.cut_off_in(text)).find(is_beside).map(|it| it.name)
     }
 
     /// What the rules find, without overlaps and in order.
     fn secrets_of<'r>(&'r self, text: &str) -> Vec<Found<'r>> {
-        let mut found: Vec<_> = self.matches_of(text).collect();
-        found.sort_by_key(|it| (it.range.start, it.rule));
-        let mut merged: Vec<Found<'_>> = Vec::with_capacity(found.len());
-        for it in found {
-            match merged.last_mut() {
-                Some(last) if overlaps(&last.range, &it.range) => {
-                    last.range.end = last.range.end.max(it.range.end);
-                    if it.rule < last.rule {
-                        (last.rule, last.name) = (it.rule, it.name);
-                    }
-                }
-                Some(_) | None => merged.push(it),
-            }
-        }
-        merged
+        merged(self.matches_of(text).chain(self.cut_off_in(text)).collect())
+    }
+
+    /// Beginnings of secrets that a cut ends: what a rule would find had the text gone on.
+    fn cut_off_in<'r>(&'r self, text: &str) -> impl Iterator<Item = Found<'r>> {
+        cuts(text).flat_map(move |cut| {
+            let (start, before) = tried(text, &cut);
+            let rests = rests().filter(|rest| self.any.is_match(&format!("{before}{rest}")));
+            let found: Vec<_> = rests.flat_map(|rest| self.reaching(&before, &rest)).collect();
+            let here =
+                move |it: Found<'r>| Found { range: start + it.range.start..cut.start, ..it };
+            found.into_iter().map(here)
+        })
+    }
+
+    /// What the rules find in a text and what may have followed it, of those finds that need both.
+    fn reaching<'r>(&'r self, before: &str, rest: &str) -> Vec<Found<'r>> {
+        let reaches = |it: &Found<'_>| it.range.start < before.len() && before.len() < it.range.end;
+        let all = format!("{before}{rest}");
+        self.matches_of(&all).map(|it| Found { secret: None, ..it }).filter(reaches).collect()
     }
 
     /// Of a pattern with a group only the group is found; an empty match is none.
@@ -235,17 +260,9 @@ impl Rules {
         self.secrets.iter().enumerate().flat_map(move |(rule, Secret { name, pattern })| {
             pattern.captures_iter(text).filter_map(move |captures| {
                 let range = captures.get(1).or_else(|| captures.get(0))?.range();
-                (!range.is_empty()).then_some(Found { range, rule, name })
+                (!range.is_empty()).then_some(Found { range, rule, name, secret: None })
             })
         })
-    }
-
-    /// As for a text that is known in part only.
-    pub(super) fn whole_or_secrets(&self, rule: Option<&str>, text: &str) -> Option<String> {
-        match rule {
-            Some(rule) => Some(marker(rule, text.as_bytes())),
-            None => self.without_secrets(text),
-        }
     }
 }
 
@@ -255,6 +272,43 @@ struct Found<'r> {
     /// Place of the rule.
     rule: usize,
     name: &'r str,
+    /// The whole secret, where the range is perhaps only a piece of it.
+    secret: Option<&'r str>,
+}
+
+/// Without overlaps and in order.
+fn merged(mut found: Vec<Found<'_>>) -> Vec<Found<'_>> {
+    found.sort_by_key(|it| (it.range.start, it.rule));
+    let mut merged: Vec<Found<'_>> = Vec::with_capacity(found.len());
+    for it in found {
+        match merged.last_mut() {
+            Some(last) if overlaps(&last.range, &it.range) => {
+                last.range.end = last.range.end.max(it.range.end);
+                last.secret = last.secret.or(it.secret);
+                if it.rule < last.rule {
+                    (last.rule, last.name) = (it.rule, it.name);
+                }
+            }
+            Some(_) | None => merged.push(it),
+        }
+    }
+    merged
+}
+
+/// The text with markers in the place of what was found; `None` when nothing was.
+fn clean(text: &str, found: Vec<Found<'_>>) -> Option<String> {
+    if found.is_empty() {
+        return None;
+    }
+    let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+    for Found { range, name, secret, .. } in found {
+        clean.push_str(text.get(done..range.start).unwrap_or_default());
+        let secret = secret.or_else(|| text.get(range.clone())).unwrap_or_default();
+        clean.push_str(&marker(name, secret.as_bytes()));
+        done = range.end;
+    }
+    clean.push_str(text.get(done..).unwrap_or_default());
+    Some(clean)
 }
 
 fn overlaps(a: &Range<usize>, b: &Range<usize>) -> bool {

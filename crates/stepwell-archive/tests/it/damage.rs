@@ -3,6 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use stepwell_archive::{ArchiveError, Chain, Form};
+use stepwell_core::Seq;
 use stepwell_core::codec::EVENT_SCHEMA;
 use stepwell_ports::StoredEvent;
 
@@ -113,6 +114,34 @@ fn every_cut_is_noticed() {
             assert!(is_cut, "{length} bytes: {error}");
         }
     }
+}
+
+/// Without its last bytes a compressed file can still be read to its end, and says so.
+#[test]
+fn a_cut_says_how_much_can_be_read() {
+    let packed = write(Form::Packed, &header(), &session());
+    for (length, words) in [
+        (packed.len() - 1, "all its events can be read"),
+        (packed.len() - 40, "all its events can be read"),
+        (packed.len() - 60, "none of its lines can be read"),
+        (packed.len() / 2, "none of its lines can be read"),
+    ] {
+        let error = error_of(&packed[..length]).to_string();
+        assert!(error.starts_with("the compressed file ends too early"), "{error}");
+        assert!(error.contains(words), "{length}: {error}");
+    }
+    // Of a long one what was packed before the cut is there.
+    let first = session().remove(0);
+    let noise = |it: u64| blake3::hash(&it.to_le_bytes()).to_hex().to_string();
+    let events = (1..=3_000).map(|seq| {
+        let body = format!("{{\"content\":\"{}\"}}", noise(seq));
+        let event =
+            StoredEvent { seq: Seq(seq), kind: "message_received".into(), body, ..first.0.clone() };
+        (event, Vec::new())
+    });
+    let long = write(Form::Packed, &header(), &events.collect::<Vec<_>>());
+    let error = error_of(&long[..long.len() / 2]).to_string();
+    assert!(error.contains("of its lines can be read, up to event 1"), "{error}");
 }
 
 /// Small enough to try all bits.

@@ -10,7 +10,7 @@ use stepwell_archive::redact::{FIELDS, Redactor, Rules};
 use stepwell_archive::{Form, Item, Limits, Reader, Writer};
 use stepwell_core::Event;
 use stepwell_core::event::{EventBody, Family};
-use stepwell_core::replay::{Replay, replay};
+use stepwell_core::replay::{Divergence, Replay, replay};
 
 use crate::world::{header, read};
 
@@ -87,9 +87,10 @@ fn many_rules() -> Vec<String> {
 fn recorded_sessions_replay_whatever_is_taken_out_of_them() {
     let mut unchecked = 0;
     for rules in many_rules() {
-        let rules_read = Rules::parse(&rules).unwrap();
+        // The built-in ones find nothing there, and take long to compile.
+        let rules_read = Rules::parse(&format!("secrets = []\n{rules}")).unwrap();
         for path in golden() {
-            let mut replay = Replay::default();
+            let mut replay = Replay::of_redacted();
             for event in redacted(&path, &rules_read) {
                 if let Err(divergence) = replay.push(event) {
                     panic!("{rules}{}: {}", path.display(), divergence.in_words());
@@ -118,12 +119,12 @@ fn a_changed_decision_is_found_whatever_is_taken_out() {
                 }
                 let mut shorter = events.clone();
                 shorter.remove(at);
-                replay(shorter).unwrap_err();
+                replay_redacted(shorter).unwrap_err();
                 let mut other = events.clone();
                 let Some(body) = with_other_number(&other[at].body) else { continue };
                 other[at].body = body;
                 tried += 1;
-                if let Err(divergence) = replay(other) {
+                if let Err(divergence) = replay_redacted(other) {
                     assert_eq!(divergence.seq, events[at].seq, "{}", path.display());
                     found += 1;
                 }
@@ -131,6 +132,12 @@ fn a_changed_decision_is_found_whatever_is_taken_out() {
         }
     }
     assert!(tried > 20 && found == tried, "{found} of {tried}");
+}
+
+fn replay_redacted(events: Vec<Event>) -> Result<(), Box<Divergence>> {
+    let mut replay = Replay::of_redacted();
+    events.into_iter().try_for_each(|event| replay.push(event))?;
+    replay.end().map(|_| ())
 }
 
 /// The same with its last number or name of a call changed.

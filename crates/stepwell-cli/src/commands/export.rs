@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stepwell_archive::redact::{Blobs, Redactor, Rules};
+use stepwell_archive::redact::{Blobs, Redacted, Redactor, Rules};
 use stepwell_archive::{Chain, Form, Header, Writer, payloads_of};
+use stepwell_core::codec::CodecError;
 use stepwell_core::{Seq, SessionId};
 use stepwell_ports::StoredEvent;
+use stepwell_proto::v1::Redaction;
 
 use super::stored::{self, History, id_of};
 use super::target::{Target, reader_gone};
@@ -36,6 +38,9 @@ struct Exported {
     redacted_events: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<Left>,
+    /// Rules for whole fields that found nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unused_fields: Vec<String>,
 }
 
 /// Where rules for secrets still find something in what was written.
@@ -87,6 +92,23 @@ struct Plan<'a> {
     /// What the header says of when.
     at_ms: u64,
     rules: Option<&'a Rules>,
+    /// Texts were taken out of it before it came to the server.
+    redaction: Option<Redaction>,
+}
+
+impl Plan<'_> {
+    fn is_redacted(&self) -> bool {
+        self.rules.is_some() || self.redaction.is_some()
+    }
+
+    /// The chain of the history from which nothing was taken out, as far as it is known before the
+    /// first event; `None` when nobody knows it.
+    fn original(&self) -> Option<Chain> {
+        match &self.redaction {
+            None => Some(Chain::new(self.session_id)),
+            Some(it) => Chain::after(it.last_seq, &it.original_head_hash),
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context, args: ExportArgs) -> anyhow::Result<Exit> {
@@ -133,15 +155,22 @@ async fn export(
     // A fixture lies in version control: of the same session it is the same bytes.
     let at_ms = if args.fixture { session.updated_at_ms } else { time::now_ms() };
     let at_ms = u64::try_from(at_ms).unwrap_or(0);
-    let plan = Plan { client, args, session_id, head: session.head_seq, at_ms, rules };
+    let (head, redaction) = (session.head_seq, response.redaction.clone());
+    let plan = Plan { client, args, session_id, head, at_ms, rules, redaction };
     let exported = write(context, &plan, &path).await?;
     if let Some(left) = exported.left.as_ref().filter(|it| it.count > 0) {
         context.out.remark(&left.in_words());
     }
+    for field in &exported.unused_fields {
+        context.out.remark(&format!(
+            "warning: your rule for the field {field} removed nothing: no event of the session has a \
+             text there"
+        ));
+    }
     if context.out.is_json {
         context.out.json(&exported)
     } else {
-        report(context, &exported);
+        report(context, &plan, &exported);
         Ok(())
     }
 }
@@ -156,13 +185,16 @@ fn file_name(session_id: SessionId, is_fixture: bool) -> PathBuf {
     format!("{session_id}{end}").into()
 }
 
-fn report(context: &Context, exported: &Exported) {
+fn report(context: &Context, plan: &Plan<'_>, exported: &Exported) {
     let Exported { session_id, file, redacted_events, .. } = exported;
     let events = view::when::counted(exported.events, "event");
-    let removed = match exported.original_head_hash {
-        Some(_) => format!("; texts were removed from {redacted_events} of them"),
-        None => String::new(),
-    };
+    let mut removed = String::new();
+    if plan.rules.is_some() {
+        removed = format!("; texts were removed from {redacted_events} of them");
+    }
+    if plan.redaction.is_some() {
+        removed.push_str("; texts had been removed from it before it was imported");
+    }
     context.out.remark(&format!("exported {session_id}, {events}, to {file}{removed}"));
 }
 
@@ -172,23 +204,28 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
     let mut header = Header::new(plan.session_id, env!("CARGO_PKG_VERSION"), plan.at_ms);
     header.events = Some(plan.head);
     header.fixture = plan.args.fixture;
-    header.redacted = plan.rules.is_some();
+    header.redacted = plan.is_redacted();
     let mut writer = Writer::new(Target::open(path, is_plain, plan.args.force)?, form, &header)?;
-    let mut original = Chain::new(plan.session_id);
+    let mut original = plan.original();
     let mut redaction = plan.rules.map(|rules| (Redactor::new(rules), Left::default()));
     let mut redacted_events = 0;
     let mut spinner = Spinner::new(context.out);
     let mut history = History::new(plan.client, &plan.session_id.to_string(), plan.head);
     while let Some(events) = history.next().await? {
         for event in events {
-            original.add(&event);
             let seq = event.seq;
+            if let Some(original) = original.as_mut().filter(|it| it.count() < seq.0) {
+                original.add(&event);
+            }
             let (event, blobs) = with_payloads(plan, event).await?;
             let Some((redactor, left)) = &mut redaction else {
                 writer.event(&event, &blobs, &[])?;
                 continue;
             };
-            let done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
+            let mut done = redactor.redact(event, blobs).with_context(|| cannot(seq))?;
+            if plan.args.fixture {
+                leave_out(&mut done).with_context(|| cannot(seq))?;
+            }
             writer.event(&done.event, &done.blobs, &done.pointers)?;
             redacted_events += u64::from(!done.pointers.is_empty());
             left.add(seq, done.left);
@@ -196,7 +233,7 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
         spinner.say(&format!("{} of {}", history.last(), view::when::counted(plan.head, "event")));
     }
     spinner.hide();
-    let original_head_hash = plan.rules.is_some().then(|| original.head());
+    let original_head_hash = original.filter(|_| plan.is_redacted()).map(|it| it.head());
     let (target, end) = writer.finish(original_head_hash.clone())?;
     target.finish()?;
     Ok(Exported {
@@ -206,8 +243,17 @@ async fn write(context: &Context, plan: &Plan<'_>, path: &Path) -> anyhow::Resul
         head_hash: end.head,
         original_head_hash,
         redacted_events,
+        unused_fields: redaction.iter().flat_map(|(redactor, _)| redactor.unused()).collect(),
         left: redaction.map(|(_, left)| left),
     })
+}
+
+/// A fixture leaves out what replay does not need, but only after it was searched: what stays shows parts
+/// of it.
+fn leave_out(done: &mut Redacted) -> Result<(), CodecError> {
+    let needed: Vec<_> = payloads_of(&done.event)?.into_iter().filter(|it| it.is_text).collect();
+    done.blobs.retain(|(address, _)| needed.iter().any(|it| it.blob.blob == *address));
+    Ok(())
 }
 
 /// An event and what the file needs beside it.
@@ -218,7 +264,8 @@ async fn with_payloads(
     let seq = event.seq;
     let payloads = payloads_of(&event).with_context(|| cannot(seq))?;
     let mut blobs = Vec::new();
-    for payload in payloads.into_iter().filter(|it| it.is_text || !plan.args.fixture) {
+    let leaves_out = plan.args.fixture && plan.rules.is_none();
+    for payload in payloads.into_iter().filter(|it| it.is_text || !leaves_out) {
         let address = payload.blob.blob;
         let bytes = stored::blob(plan.client, &address).await;
         let bytes = bytes.with_context(|| format!("a payload of event {seq}"))?;

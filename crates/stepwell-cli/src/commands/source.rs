@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use stepwell_archive::{Item, Limits, Reader};
 use stepwell_ports::memory::MemoryStore;
-use stepwell_ports::{ImportPage, Store as _};
+use stepwell_ports::{ImportPage, Redaction, Store as _};
 use stepwell_runtime::import::ImportFold;
 use stepwell_server::ServerOptions;
 use tokio::task::JoinSet;
@@ -123,18 +123,20 @@ async fn serve_file(path: PathBuf) -> anyhow::Result<Opened> {
 async fn fill(store: &MemoryStore, path: PathBuf) -> anyhow::Result<String> {
     let shown = path.display().to_string();
     let read = tokio::task::spawn_blocking(move || read_whole(&path)).await?;
-    let (fold, pages) = read?;
+    let (fold, pages, redaction) = read?;
     let session_id = fold.session_id();
     let import = store.import_begin(session_id).await?;
     for page in pages {
         store.import_events(import, page).await?;
     }
-    let imported = fold.finish().with_context(|| format!("{shown} holds no event"))?;
+    let imported = fold.finish(redaction).with_context(|| format!("{shown} holds no event"))?;
     store.import_finish(import, imported).await?;
     Ok(session_id.to_string())
 }
 
-fn read_whole(path: &Path) -> anyhow::Result<(ImportFold, Vec<ImportPage>)> {
+type Whole = (ImportFold, Vec<ImportPage>, Option<Redaction>);
+
+fn read_whole(path: &Path) -> anyhow::Result<Whole> {
     let limits = Limits { total_bytes: FILE_BYTES_MAX, ..Limits::default() };
     let mut reader = open_file(path, limits)?;
     let shown = || path.display().to_string();
@@ -154,7 +156,7 @@ fn read_whole(path: &Path) -> anyhow::Result<(ImportFold, Vec<ImportPage>)> {
     if !page.events.is_empty() {
         pages.push(page);
     }
-    Ok((fold, pages))
+    Ok((fold, pages, reader.redaction()))
 }
 
 #[cfg(test)]

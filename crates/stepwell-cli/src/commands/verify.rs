@@ -191,7 +191,10 @@ async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> 
         Err(error) if error.is::<Refusal>() => return Err(error),
         Err(error) => (Verdict::Rewritten, format!("{error:#}")),
         Ok(hash) if hash == *expected_hash => of_length(events, *anchored),
-        Ok(_) => rewritten(*anchored),
+        Ok(_) => match &response.redaction {
+            Some(it) => original_against(anchor, it.last_seq, Some(&it.original_head_hash)),
+            None => rewritten(*anchored),
+        },
     };
     Ok(finding(verdict, events, detail))
 }
@@ -296,30 +299,36 @@ impl Seen {
             let detail = format!("{} where there were {anchored}", counted(events, "event"));
             return (Verdict::Shortened, detail);
         }
-        if self.is_redacted {
-            return self.redacted_against(anchor);
-        }
         let is_same = match &self.hash_then {
             Some(hash) => *hash == anchor.head_hash,
             // An anchor of a session without events holds nothing.
             None => anchored == 0,
         };
-        if is_same { of_length(events, anchored) } else { rewritten(anchored) }
-    }
-
-    /// The hashes of a redacted file are its own: only its word about the last event can be compared.
-    fn redacted_against(&self, anchor: &Anchor) -> (Verdict, String) {
-        let is_named = self.original.as_ref() == Some(&anchor.head_hash);
-        if self.events == anchor.events && is_named {
-            let detail = "it says that it was made of the anchored history; the removed texts \
-                          cannot be checked";
-            (Verdict::Redacted, detail.to_owned())
-        } else if self.events > anchor.events {
-            let detail = "it was made of a longer history, and texts were removed: it cannot be \
-                          compared";
-            (Verdict::NotAnchored, detail.to_owned())
-        } else {
-            rewritten(anchor.events)
+        match (is_same, self.is_redacted) {
+            (true, false) => of_length(events, anchored),
+            (true, true) => {
+                let detail = "the history as it was anchored, from which texts had been removed";
+                (Verdict::Redacted, detail.to_owned())
+            }
+            (false, true) => original_against(anchor, events, self.original.as_deref()),
+            (false, false) => rewritten(anchored),
         }
+    }
+}
+
+/// The hashes of a redacted history are its own: only the word about `last`, the last event that may
+/// have lost something, can be compared.
+fn original_against(anchor: &Anchor, last: u64, original: Option<&str>) -> (Verdict, String) {
+    let original = original.filter(|it| !it.is_empty());
+    if last == anchor.events && original == Some(&anchor.head_hash) {
+        let detail = "it says that it was made of the anchored history; the removed texts cannot \
+                      be checked";
+        (Verdict::Redacted, detail.to_owned())
+    } else if last > anchor.events || original.is_none() {
+        let detail = "texts were removed, and it does not say what the history was at the anchor: \
+                      it cannot be compared";
+        (Verdict::NotAnchored, detail.to_owned())
+    } else {
+        rewritten(anchor.events)
     }
 }

@@ -3,9 +3,9 @@
 use stepwell_core::event::{EventBody, ModelErrorKind, ModelRequested, ToolOutcome};
 use stepwell_core::marker::marker;
 use stepwell_core::replay::{Divergence, Replay, Today, replay};
-use stepwell_core::{Actor, Event, Seq, Text};
+use stepwell_core::{Actor, Event, Input, Seq, Text};
 
-use crate::world::{World, cancel, fork, id, message, pause, report, resume};
+use crate::world::{World, agent, cancel, create, fork, id, message, pause, report, resume};
 
 /// A session with a bit of everything, to its end.
 fn story() -> World {
@@ -94,16 +94,61 @@ fn a_changed_text_shows_at_the_next_request() {
     let at = events.iter().position(|it| matches!(it.body, EventBody::MessageReceived(_))).unwrap();
     let EventBody::MessageReceived(it) = &mut events[at].body else { panic!() };
     it.content = Text::from("go on!");
-    let next = events[at..].iter().find(|it| matches!(it.body, EventBody::ModelRequested(_)));
-    assert_eq!(diverges(&events).seq, next.unwrap().seq);
-    // With a marker in its place nobody knows whether it is the text that was sent.
+    assert_eq!(diverges(&events).seq, next_request(&events[at..]));
+    // With a marker in its place nobody knows whether it is the text that was sent. But only where
+    // texts were taken out: else somebody wrote the marker.
     let EventBody::MessageReceived(it) = &mut events[at].body else { panic!() };
     it.content = Text::from(marker("field", b"go on"));
-    let mut told = Replay::default();
+    assert_eq!(diverges(&events).seq, next_request(&events[at..]));
+    let mut told = Replay::of_redacted();
     for event in events {
         told.push(event).unwrap();
     }
     assert!(told.unchecked() >= 2);
+}
+
+fn next_request(events: &[Event]) -> Seq {
+    events.iter().find(|it| matches!(it.body, EventBody::ModelRequested(_))).unwrap().seq
+}
+
+/// A text that looks like a marker switches no check off in a record from which nothing was taken out.
+#[test]
+fn a_marker_that_somebody_wrote_hides_nothing() {
+    let pasted = marker("api_key", b"sk-1");
+    let mut world = World::empty();
+    let mut creating = create(agent());
+    if let Input::Create { session, .. } = &mut creating {
+        session.task = Text::from(format!("plain {pasted}"));
+    }
+    world.when(creating);
+    world.calls(&[
+        ("shell", &format!(r#"{{"command":"echo {pasted}"}}"#)),
+        ("ship", &format!(r#"{{"note":"{pasted}"}}"#)),
+        ("sleep", r#"{"seconds":5}"#),
+    ]);
+    replay(world.events.clone()).unwrap();
+    let mut changed = 0;
+    for at in 0..world.events.len() {
+        let mut events = world.events.clone();
+        let seq = events[at].seq;
+        match &mut events[at].body {
+            EventBody::ModelRequested(it) => it.prompt_digest = "0".repeat(64),
+            EventBody::ApprovalRequested(it) => it.action_digest = marker("field", b"x"),
+            EventBody::TimerStarted(it) => it.due_at = it.due_at.plus_ms(1),
+            EventBody::ToolScheduled(it) => it.attempt += 1,
+            _ => continue,
+        }
+        changed += 1;
+        assert_eq!(diverges(&events).seq, seq);
+    }
+    assert!(changed >= 4, "{changed}");
+    // The digest of the action, as a marker that fits it, is another record.
+    for event in &mut world.events {
+        if let EventBody::ApprovalRequested(it) = &mut event.body {
+            it.action_digest = marker("field", it.action_digest.as_bytes());
+        }
+    }
+    replay(world.events).unwrap_err();
 }
 
 #[test]

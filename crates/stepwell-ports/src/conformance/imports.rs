@@ -1,12 +1,14 @@
 //! Rules of sessions that are brought in from elsewhere.
 
 use stepwell_core::codec::{self, EVENT_SCHEMA};
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::{Fence, Seq, SessionId, TimestampMs};
 
 use super::fixtures::{
     Shared, append, approval, created, event, id, message, new_session, read_all, row, whole,
 };
-use crate::import::{Checkpoint, Import, ImportPage, Imported};
+use crate::import::{Checkpoint, Import, ImportPage, Imported, Redaction};
+use crate::retention::{DeleteOnly, Deleted};
 use crate::store::{AppendError, ApprovalFilter, Claim, Created, SessionFilter, StoredEvent};
 
 /// Events `after + 1` to `head` of a history from elsewhere; every tenth has a large text.
@@ -42,6 +44,7 @@ fn imported(session_id: SessionId, head: u64) -> Imported {
         row: row(session_id, head),
         wake_at: None,
         approvals: vec![approval(session_id, 3, 1_003)],
+        redaction: None,
     }
 }
 
@@ -96,6 +99,38 @@ pub async fn what_was_brought_in_is_owned_by_nobody_and_goes_on(store: Shared) {
     assert_eq!(claims, [Claim { session_id: id(1), fence: Fence(2) }]);
     store.append(claims[0], append(id(1), 2, "more")).await.expect("it goes on");
     assert_eq!(read_all(&store, id(1)).await.len(), 3);
+}
+
+/// Nothing in its events says that they lost something, so the store keeps it: for the session, for
+/// its forks, and for no other.
+pub async fn what_was_taken_out_of_a_session_stays_known(store: Shared) {
+    let import = begin(&store, id(1)).await;
+    bring(&store, import, 0, 5).await;
+    let redaction = Redaction { last: Seq(4), original_head: Some("0f".repeat(32)) };
+    let end = Imported { redaction: Some(redaction.clone()), ..imported(id(1), 5) };
+    store.import_finish(import, end).await.expect("it ends");
+    let claim = store.claim(id(1), "node-b").await.expect("it is claimed");
+    store.append(claim, append(id(1), 5, "more")).await.expect("it goes on");
+    for (n, of, seq) in [(2, 1, 6), (3, 1, 2), (4, 3, 3)] {
+        let mut new = new_session(id(n));
+        new.beginning = Some(ForkedFrom { session_id: id(of), seq: Seq(seq) });
+        new.append = append(id(n), seq, "mine");
+        new.append.row.parent = new.beginning;
+        let made = store.create(new).await.expect("it is forked");
+        assert!(matches!(made, Created::New(_)), "{made:?}");
+    }
+    created(&store, 5).await;
+    let forked = |last| Some(Redaction { last: Seq(last), original_head: None });
+    for (n, expected) in
+        [(1, Some(redaction)), (2, forked(4)), (3, forked(2)), (4, forked(2)), (5, None)]
+    {
+        let info = store.session(id(n)).await.expect("readable").expect("it is there");
+        assert_eq!(info.redaction, expected, "session {n}");
+    }
+    for n in 1..=5 {
+        let deleted = store.delete(id(n), &DeleteOnly::default()).await.expect("it is deleted");
+        assert_eq!(deleted, Deleted::Yes);
+    }
 }
 
 /// As if it had never begun, and it may begin again.

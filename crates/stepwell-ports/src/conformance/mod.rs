@@ -67,6 +67,7 @@ macro_rules! store_conformance {
             a_session_may_begin_with_anothers_events
             a_quarantined_session_keeps_its_events
             a_session_that_is_brought_in_is_seen_at_its_end
+            what_was_taken_out_of_a_session_stays_known
             what_was_brought_in_is_owned_by_nobody_and_goes_on
             an_import_that_is_dropped_leaves_nothing
             an_import_refuses_gaps_and_what_is_no_session

@@ -66,7 +66,8 @@ impl Inner {
         imported: Imported,
     ) -> Result<(), AppendError> {
         let session_id = import.session_id;
-        let Imported { row, wake_at, approvals } = prepare_imported(session_id, imported)?;
+        let Imported { row, wake_at, approvals, redaction } =
+            prepare_imported(session_id, imported)?;
         let (expected, actual) = (row.head_seq, self.brought_in(import)?.head());
         self.expect_free(session_id)?;
         if expected != actual || actual == Seq(0) {
@@ -87,6 +88,7 @@ impl Inner {
             approvals,
             snapshot: None,
             checkpoints: brought.checkpoints,
+            redaction,
         };
         self.sessions.insert(session_id, session);
         Ok(())

@@ -26,7 +26,7 @@ pub use prepare::{
     prepare_new,
 };
 
-use crate::import::{Import, ImportPage, Imported};
+use crate::import::{Import, ImportPage, Imported, Redaction};
 use crate::retention::{DeleteOnly, Deleted, SessionSize, Swept};
 use crate::store::{
     AgentRecord, Append, AppendError, ApprovalFilter, Claim, Created, EventPage, Keyed, ListPage,
@@ -76,6 +76,7 @@ struct Session {
     approvals: BTreeMap<ApprovalId, ApprovalRow>,
     snapshot: Option<(Seq, u32, Vec<u8>)>,
     checkpoints: BTreeMap<Seq, (u32, Vec<u8>)>,
+    redaction: Option<Redaction>,
 }
 
 impl Session {
@@ -92,17 +93,17 @@ impl Session {
     }
 }
 
+type Beginning = (Vec<StoredEvent>, BTreeSet<String>, Option<Redaction>);
+
 impl Inner {
-    /// The first events of a session, and the payloads that it refers to.
-    fn beginning(
-        &self,
-        of: ForkedFrom,
-    ) -> Result<(Vec<StoredEvent>, BTreeSet<String>), AppendError> {
+    /// The first events of a session, the payloads that it refers to, and what a fork of it has lost.
+    fn beginning(&self, of: ForkedFrom) -> Result<Beginning, AppendError> {
         let ForkedFrom { session_id, seq } = of;
         let parent = self.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
         let events: Vec<_> = parent.events.iter().filter(|it| it.seq <= seq).cloned().collect();
         if events.len() as u64 == seq.0 {
-            return Ok((events, parent.refs.clone()));
+            let redaction = parent.redaction.as_ref().map(|it| it.of_fork(seq));
+            return Ok((events, parent.refs.clone(), redaction));
         }
         Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() })
     }
@@ -196,8 +197,8 @@ impl Store for MemoryStore {
             let actual = session.head();
             return Err(AppendError::Conflict { session_id, expected: Seq(0), actual });
         }
-        let (events, refs) = match new.beginning {
-            None => (Vec::new(), BTreeSet::new()),
+        let (events, refs, redaction) = match new.beginning {
+            None => (Vec::new(), BTreeSet::new(), None),
             Some(beginning) => inner.beginning(beginning)?,
         };
         let session = Session {
@@ -211,6 +212,7 @@ impl Store for MemoryStore {
             approvals: BTreeMap::new(),
             snapshot: None,
             checkpoints: BTreeMap::new(),
+            redaction,
         };
         inner.sessions.insert(session_id, session);
         if let Some(client_key) = new.client_key {
@@ -319,6 +321,7 @@ impl Store for MemoryStore {
             owner: it.owner.clone(),
             fence: it.fence,
             wake_at: it.wake_at,
+            redaction: it.redaction.clone(),
         }))
     }
 

@@ -25,7 +25,7 @@ async fn bring(from: &World, to: &World, session_id: SessionId) {
     to.store.import_events(import, page).await.unwrap();
     let page = ImportPage { after, events: held, ..ImportPage::default() };
     to.store.import_events(import, page).await.unwrap();
-    to.store.import_finish(import, fold.finish().unwrap()).await.unwrap();
+    to.store.import_finish(import, fold.finish(None).unwrap()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn of_a_history_that_is_only_looked_at_nothing_is_said_to_go_on() {
     for event in world.log(session_id).await {
         fold.take(&event).unwrap();
     }
-    let row = fold.finish().unwrap().row;
+    let row = fold.finish(None).unwrap().row;
     assert!(
         row.explain.starts_with("when it was exported: waits for the model"),
         "{}",

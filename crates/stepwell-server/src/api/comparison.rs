@@ -25,7 +25,8 @@ pub(super) async fn replay(
     let until = if request.until_seq == 0 { u64::MAX } else { request.until_seq };
     // Never closed, so there is always a turn.
     let _turn = api.walks.acquire().await.ok();
-    let mut played = Some(Replay::default());
+    let is_redacted = api.session_info(session_id).await?.redaction.is_some();
+    let mut played = Some(Replay::of(is_redacted));
     let mut answer = v1::ReplaySessionResponse::default();
     let mut divergence = None;
     let mut push = |event: Event| {

@@ -283,6 +283,7 @@ impl Sessions {
             owner: info.owner.clone(),
             owner_seen_at_ms,
             ownership: ownership.as_str().to_owned(),
+            redaction: info.redaction.as_ref().map(convert::redaction),
             ..v1::GetSessionResponse::default()
         };
         // Asked for every few seconds by whoever looks at it, so it may not cost the whole history.

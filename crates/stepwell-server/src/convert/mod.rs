@@ -20,7 +20,8 @@ pub(crate) use incoming::{
     AgentChoice, Creation, Message, SessionQuery, Stop, blob_address, definition, page_rows,
 };
 pub(crate) use outgoing::{
-    account, agent_record, approval, chunk, event, open_calls, session, span, time, tool, worker,
+    account, agent_record, approval, chunk, event, open_calls, redaction, session, span, time,
+    tool, worker,
 };
 
 /// Largest task, message or tool result that a person hands in, in bytes.

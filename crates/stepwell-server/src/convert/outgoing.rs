@@ -8,7 +8,7 @@ use stepwell_core::spans::Row;
 use stepwell_core::state::CallStatus;
 use stepwell_core::summary::{ApprovalRow, SessionRow};
 use stepwell_core::{Effect, SessionId, SessionState, Status, TimestampMs, ToolSpec};
-use stepwell_ports::{AgentRecord, StoredEvent};
+use stepwell_ports::{AgentRecord, Redaction, StoredEvent};
 use stepwell_proto::v1;
 use stepwell_runtime::LiveChunk;
 
@@ -89,6 +89,14 @@ fn model_account(model: &str, sums: &ModelAccount, price: Option<&Price>) -> v1:
         decode_ms: sums.decode_ms,
         decode_tokens: sums.decode_tokens,
         cost_micros: price.map(|price| sums.cost(price)),
+    }
+}
+
+/// What is known of a redacted session.
+pub(crate) fn redaction(it: &Redaction) -> v1::Redaction {
+    v1::Redaction {
+        last_seq: it.last.0,
+        original_head_hash: it.original_head.clone().unwrap_or_default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use stepwell_archive::End;
 use stepwell_core::{Seq, TimestampMs};
-use stepwell_ports::{AppendError, Import, ImportPage, Imported, Store};
+use stepwell_ports::{AppendError, Import, ImportPage, Imported, Redaction, Store};
 use stepwell_runtime::import::ImportFold;
 use tonic::Status;
 
@@ -60,7 +60,8 @@ async fn fill(
             fold.take(&item.event).map_err(illegal)?;
             Ok(fold.checkpoint())
         })?;
-        end.map(|end| check(fold, end, holding)).transpose()
+        let redaction = reader.redaction();
+        end.map(|end| check(fold, (end, redaction), holding)).transpose()
     });
     let (checked, stored) = tokio::join!(checking, put(store, import, receiver));
     stored?;
@@ -86,15 +87,15 @@ async fn put(store: &dyn Store, import: Import, mut pages: Pages) -> Result<(), 
 
 fn check(
     mut fold: ImportFold,
-    end: End,
+    (end, redaction): (End, Option<Redaction>),
     holding: Option<(String, TimestampMs)>,
 ) -> Result<Checked, Status> {
     let after: Seq = fold.state().head;
     let cannot = |reason: &str| Status::invalid_argument(format!("nothing was imported: {reason}"));
     let held = holding.map_or(Ok(Vec::new()), |(reason, now)| fold.hold(&reason, now));
     let events = held.map_err(|error| cannot(&format!("it cannot be held: {error}")))?;
-    let imported =
-        fold.finish().ok_or_else(|| cannot("the file holds a session without events"))?;
+    let imported = fold.finish(redaction);
+    let imported = imported.ok_or_else(|| cannot("the file holds a session without events"))?;
     Ok(Checked { end, held: ImportPage { after, events, ..ImportPage::default() }, imported })
 }
 

@@ -23,7 +23,7 @@ pub async fn brought_in(world: &World) -> Result<(), Violation> {
             fold.take(&event).map_err(|error| broken(session_id, error.to_string()))?;
         }
         held(world, session_id).await?;
-        let mut found = fold.finish().ok_or_else(|| broken(session_id, "no events"))?;
+        let mut found = fold.finish(None).ok_or_else(|| broken(session_id, "no events"))?;
         if let Some(sentence) = found.row.explain.strip_prefix(WHEN_EXPORTED) {
             found.row.explain = sentence.to_owned();
         }

@@ -1,10 +1,10 @@
 //! Reads of one session: its row, its events, its cached state; and payloads.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use stepwell_core::{Fence, Seq, SessionId};
 use stepwell_ports::memory::page_rows;
 use stepwell_ports::store::Keyed;
-use stepwell_ports::{EventPage, SessionInfo, StoredEvent};
+use stepwell_ports::{EventPage, Redaction, SessionInfo, StoredEvent};
 
 use super::ReadError;
 use crate::blob::{address_of, decompress};
@@ -17,7 +17,9 @@ pub(crate) fn session(
 ) -> Result<Option<SessionInfo>, ReadError> {
     const OWNER: usize = SESSION_COLUMNS_LEN;
     let query = format!(
-        "SELECT {SESSION_COLUMNS}, owner, fence, wake_at FROM sessions WHERE session_id = ?1"
+        "SELECT {SESSION_COLUMNS}, owner, fence, wake_at, redactions.last, original_head
+         FROM sessions LEFT JOIN redactions ON redactions.session = sessions.key
+         WHERE session_id = ?1"
     );
     let found = transaction
         .prepare_cached(&query)?
@@ -27,10 +29,19 @@ pub(crate) fn session(
                 owner: row.get(OWNER)?,
                 fence: Fence(number(row, OWNER + 1)?),
                 wake_at: rows::wake_at(row, OWNER + 2)?,
+                redaction: redaction(row, OWNER + 3)?,
             })
         })
         .optional()?;
     Ok(found)
+}
+
+/// Reads two columns of the table `redactions` from `at` on; no row of it, no redaction.
+fn redaction(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Redaction>> {
+    let last: Option<i64> = row.get(at)?;
+    let original_head = row.get(at + 1)?;
+    let last = last.map(|_| number(row, at)).transpose()?;
+    Ok(last.map(|last| Redaction { last: Seq(last), original_head }))
 }
 
 /// What a client's key was used for. Also for the writer, which must see its own uncommitted writes.

@@ -42,6 +42,7 @@ pub(crate) fn delete(
         "DELETE FROM snapshots WHERE session = ?1",
         // One in a thousand events.
         "DELETE FROM checkpoints WHERE session = ?1",
+        "DELETE FROM redactions WHERE session = ?1",
         "DELETE FROM sessions WHERE key = ?1",
     ] {
         conn.prepare_cached(query)?.execute([key])?;

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use stepwell_core::{Seq, SessionId};
-use stepwell_ports::{AppendError, Import, Imported, StoredEvent};
+use stepwell_ports::{AppendError, Import, Imported, Redaction, StoredEvent};
 
 use super::delete::{next_key, note_key};
 use super::lazy::insert_checkpoint;
@@ -95,11 +95,37 @@ pub(crate) fn import_finish(
     let key = to_sql(import.key);
     let row = NewRow { key, row: &imported.row, wake_at: imported.wake_at, owner: "" };
     insert_row(conn, &row)?;
+    if let Some(redaction) = &imported.redaction {
+        insert_redaction(conn, key, redaction)?;
+    }
     for approval in &imported.approvals {
         write_approval(conn, key, approval)?;
     }
     conn.prepare_cached("DELETE FROM imports WHERE key = ?1")?.execute([key])?;
     Ok(Ok(()))
+}
+
+fn insert_redaction(conn: &Connection, key: i64, it: &Redaction) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO redactions (session, last, original_head) VALUES (?1, ?2, ?3)",
+    )?
+    .execute(params![key, to_sql(it.last.0), it.original_head])
+    .map(|_| ())
+}
+
+/// A fork shares the redacted beginning of its parent; see [`Redaction::of_fork`].
+pub(super) fn inherit_redaction(
+    conn: &Connection,
+    parent: i64,
+    last: Seq,
+    key: i64,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO redactions (session, last)
+         SELECT ?1, min(last, ?3) FROM redactions WHERE session = ?2",
+    )?
+    .execute(params![key, parent, to_sql(last.0)])
+    .map(|_| ())
 }
 
 /// Nobody can go on with it, and what it left behind goes as that of a deleted session does.

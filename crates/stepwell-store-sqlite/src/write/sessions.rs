@@ -9,6 +9,7 @@ use stepwell_ports::store::Created;
 use stepwell_ports::{AppendError, Claim, StoreError, StoredEvent};
 
 use super::delete::next_key;
+use super::import::inherit_redaction;
 use crate::blob::StoredBlob;
 use crate::error::About;
 use crate::read::{BEFORE_ALL, DUE_BUSY, DUE_PARKED, keyed};
@@ -76,6 +77,7 @@ pub(crate) fn create(
     insert_row(conn, &NewRow { key, row, wake_at: *wake_at, owner: &new.owner })?;
     if let Some((parent, last)) = parent {
         copy_beginning(conn, parent, last, key)?;
+        inherit_redaction(conn, parent, last, key)?;
     }
     if let Some(client_key) = &new.client_key {
         conn.prepare_cached(

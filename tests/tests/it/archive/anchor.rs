@@ -1,22 +1,13 @@
 //! Histories against what was written down about them.
 
 use anyhow::{Result, ensure};
-use rusqlite::Connection;
 use stepwell_proto::v1::SessionStatus;
 use stepwell_tests::{Stage, agent_with};
 
-use super::{Desk, completed, export, text, verdict};
+use super::{Desk, by_hand, completed, export, text, verdict};
 
 /// A model that answers each message.
 const TALKER: &str = "[[step]]\ncontent = \"Hello.\"\n[[step]]\ncontent = \"Hello again.\"\n";
-
-/// Changes the store of a stopped server by hand.
-async fn by_hand(stage: &mut Stage, sql: &str) -> Result<()> {
-    stage.server.stop().await?;
-    Connection::open(stage.server.data().join("stepwell.db"))?.execute_batch(sql)?;
-    stage.api = stage.server.start().await?;
-    Ok(())
-}
 
 #[tokio::test]
 async fn an_anchor_tells_intact_grown_rewritten_shortened_and_missing() -> Result<()> {

@@ -25,7 +25,8 @@ async fn damage_is_refused_with_its_place_and_leaves_nothing() -> Result<()> {
     flipped[packed.len() / 2] ^= 0x10;
     let before = names(desk.server.data())?;
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("cut", packed[..packed.len() - 60].to_vec(), "cut off at line"),
+        ("cut", packed[..packed.len() - 60].to_vec(), "the compressed file ends too early"),
+        ("the tail gone", packed[..packed.len() - 40].to_vec(), "all its events can be read"),
         ("flipped", flipped, "line"),
         ("an event gone", without(4), "is missing"),
         ("the payload gone", without(1), "payload"),

@@ -10,6 +10,7 @@ mod travel;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use rusqlite::Connection;
 use serde_json::Value;
 use stepwell_proto::v1::SessionStatus;
 use stepwell_tests::{Cli, Server, Stage, agent_with};
@@ -64,6 +65,14 @@ async fn export(stage: &Stage, session_id: &str, more: &[&str]) -> Result<String
     let words = [&["export", session_id, "-o", &path], more].concat();
     stage.cli().run(&words).await?.expect(0)?;
     Ok(path)
+}
+
+/// Changes the store of a stopped server by hand.
+async fn by_hand(stage: &mut Stage, sql: &str) -> Result<()> {
+    stage.server.stop().await?;
+    Connection::open(stage.server.data().join("stepwell.db"))?.execute_batch(sql)?;
+    stage.api = stage.server.start().await?;
+    Ok(())
 }
 
 /// The lines of `events`, byte for byte.

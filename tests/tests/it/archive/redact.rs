@@ -1,10 +1,11 @@
 //! Exports without what must not leave the house.
 
 use anyhow::{Result, ensure};
+use stepwell_archive::redact::marker;
 use stepwell_proto::v1::{ReplaySessionRequest, SessionStatus};
 use stepwell_tests::{Api, Stage, agent_with};
 
-use super::{Desk, LOOKER, export, history, text, verdict};
+use super::{Desk, LOOKER, by_hand, export, history, text, verdict};
 
 const KEY: &str = "sk-abcdefghijklmnopqrstuvwxyz";
 
@@ -50,16 +51,99 @@ async fn secrets_and_chosen_fields_stay_here() -> Result<()> {
     let api = Api::connect(&desk.server.url()).await?;
     let played = api.history().replay_session(request).await?.into_inner();
     ensure!(played.verdict == "same" && played.unchecked > 0, "{played:?}");
-    // Out again as if nothing had happened, the file still replays for what it is.
-    let again = stage.root().join("again.stepwell").to_string_lossy().into_owned();
-    desk.cli().one(&["export", &session_id, "-o", &again]).await?;
-    let replayed = cli.run(&["replay", &again]).await?;
-    replayed.expect(0)?;
-    ensure!(replayed.stdout.contains("decisions not checked"), "{}", replayed.stdout);
-    ensure!(verdict(&desk.cli(), &["--anchor", &anchors], 1).await? == "rewritten");
+    // Out again, with rules and without, the file still says what it is, and of which history.
+    for more in [&[][..], &["--redact", &rules]] {
+        let again = stage.root().join(format!("again-{}.stepwell", more.len()));
+        let again = again.to_string_lossy().into_owned();
+        let words = [&["export", &session_id, "-o", &again], more].concat();
+        let out = desk.cli().one(&words).await?;
+        ensure!(text(&out, "original_head_hash") == text(&anchor, "head_hash"), "{out}");
+        ensure!(verdict(&cli, &[&again], 0).await? == "redacted");
+        ensure!(verdict(&cli, &[&again, "--anchor", &anchors], 0).await? == "redacted");
+        let replayed = cli.run(&["replay", &again]).await?;
+        replayed.expect(0)?;
+        ensure!(replayed.stdout.contains("decisions not checked"), "{}", replayed.stdout);
+    }
+    ensure!(verdict(&desk.cli(), &["--anchor", &anchors], 0).await? == "redacted");
+    let other = stage.write(
+        "other.jsonl",
+        &format!("{anchor}\n").replace("head_hash\":\"", "head_hash\":\"0"),
+    )?;
+    ensure!(verdict(&desk.cli(), &["--anchor", &other], 1).await? == "rewritten");
     let ran = cli.run(&["import", &path]).await?;
     ran.expect(1)?;
     ensure!(ran.stderr.contains("redacted"), "{}", ran.stderr);
+    Ok(())
+}
+
+/// Prints so much that only the beginning and the end are shown; the first cut goes through a key.
+const PRINTER: &str = r#"
+[[step]]
+[[step.tool_calls]]
+name = "shell"
+arguments = { command = "head -c 8165 /dev/zero | tr '\\0' x; echo; printf 'g%s' hp_; seq -s '' 10 27; seq 1 9000" }
+
+[[step]]
+content = "Done."
+"#;
+
+/// What Stepwell itself cut (an output, a title, a preview) keeps no piece of a secret.
+#[tokio::test]
+async fn a_secret_across_a_cut_leaves_no_piece() -> Result<()> {
+    let stage = Stage::embedded(PRINTER).await?;
+    let key = "ghp_zyxwvutsrqponmlkjihgfedcba9876543210";
+    let task = format!("{} {key}", "w".repeat(60));
+    let allowing = "[[approval.rules]]\ntool = \"shell\"\nverdict = \"allow\"\n";
+    let session_id = stage.api.create(&task, &agent_with(&["shell"], allowing)).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let before = history(&stage.cli(), &session_id, &["--whole"]).await?;
+    ensure!(before.contains("ghp_10111213") && before.contains("bytes left out"), "{before}");
+    let unused = "[[field]]\nevent = \"message_received\"\npointer = \"/content\"\n";
+    let rules = stage.write("rules.toml", unused)?;
+    for more in [&["--fixture"][..], &[]] {
+        let path = stage.root().join(format!("pieces-{}.jsonl", more.len()));
+        let path = path.to_string_lossy().into_owned();
+        let words = [&["export", &session_id, "-o", &path, "--redact", &rules], more].concat();
+        let made = stage.cli().one(&words).await?;
+        ensure!(made["left"]["count"] == 0, "{made}");
+        ensure!(made["unused_fields"][0] == "message_received /content", "{made}");
+        let file = std::fs::read_to_string(&path)?;
+        for piece in ["ghp_", "101112", "212223", "zyxw"] {
+            ensure!(!file.contains(piece), "{piece} in {file}");
+        }
+        // What is shown is a payload too.
+        let payloads = file.matches("{\"line\":\"blob\"").count();
+        ensure!(payloads == if more.is_empty() { 2 } else { 1 }, "{payloads}");
+        stage.cli().run(&["replay", &path]).await?.expect(0)?;
+    }
+    Ok(())
+}
+
+/// A text that only looks like a marker switches off nothing where nothing was taken out.
+#[tokio::test]
+async fn a_pasted_marker_hides_no_change() -> Result<()> {
+    let mut stage = Stage::counting(LOOKER).await?;
+    let task = format!("plain {}", marker("api_key", b"not ours"));
+    let session_id = stage.api.create(&task, &agent_with(&["look"], "")).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let replayed = stage.cli().run(&["replay", &session_id]).await?;
+    replayed.expect(0)?;
+    ensure!(!replayed.stdout.contains("not checked"), "{}", replayed.stdout);
+    let other = "UPDATE events SET body = json_set(body, '$.prompt_digest', '00') \
+                 WHERE kind = 'model_requested'";
+    by_hand(&mut stage, other).await?;
+    let cli = stage.cli();
+    cli.run(&["replay", &session_id]).await?.expect(3)?;
+    let request = ReplaySessionRequest { session_id: session_id.clone(), until_seq: 0 };
+    let played = stage.api.history().replay_session(request).await?.into_inner();
+    ensure!(played.verdict == "diverged", "{played:?}");
+    let file = export(&stage, &session_id, &[]).await?;
+    cli.run(&["replay", &file]).await?.expect(3)?;
+    for what in [&session_id, &file] {
+        let asked = cli.run(&["prompt", what, "--step", "1"]).await?;
+        asked.expect(1)?;
+        ensure!(asked.stderr.contains("these are not the bytes"), "{}", asked.stderr);
+    }
     Ok(())
 }
 

@@ -64,7 +64,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
                     counted(done, "session"),
                     counted(sum.events, "event")
                 ));
-                let verdict = replay(&client, &session.session_id, args.until).await;
+                let verdict = replay(&client, session.session_id, args.until).await;
                 if verdict.outcome != "same" || context.out.is_json {
                     spinner.hide();
                     tell(context, &verdict)?;
@@ -89,7 +89,7 @@ pub(in crate::commands) async fn run(context: &Context, args: ReplayArgs) -> any
                     };
                     let response = get_session(client, &id).await?;
                     let session = expected(response.session.as_ref(), "session")?;
-                    replay(client, &session.session_id, args.until).await
+                    replay(client, session.session_id.clone(), args.until).await
                 }
             };
             refuse_behind_end(&mut verdict, args.until);
@@ -152,7 +152,7 @@ fn play_file(
 ) -> anyhow::Result<Option<Divergence>> {
     let mut reader = open_file(path, Limits::default())?;
     verdict.session_id = reader.header().session_id.to_string();
-    let mut replay = Replay::default();
+    let mut replay = Replay::of(reader.header().redacted);
     let mut divergence = None;
     while let Some(item) = reader.next_item()? {
         let seq = item.event.seq.0;
@@ -171,9 +171,9 @@ fn play_file(
     Ok(replay.end().err().map(|divergence| *divergence))
 }
 
-async fn replay(client: &Client, session_id: &str, until: Option<u64>) -> Verdict {
-    let mut verdict = Verdict { session_id: session_id.to_owned(), ..Verdict::default() };
-    let outcome = play(client, session_id, until, &mut verdict).await;
+async fn replay(client: &Client, session_id: String, until: Option<u64>) -> Verdict {
+    let mut verdict = Verdict { session_id, ..Verdict::default() };
+    let outcome = play(client, until, &mut verdict).await;
     judge(&mut verdict, outcome);
     verdict
 }
@@ -195,12 +195,13 @@ fn judge(verdict: &mut Verdict, outcome: anyhow::Result<Option<Divergence>>) {
 
 async fn play(
     client: &Client,
-    session_id: &str,
     until: Option<u64>,
     verdict: &mut Verdict,
 ) -> anyhow::Result<Option<Divergence>> {
-    let mut replay = Replay::default();
-    let mut pages = Pages::new(client, session_id.to_owned(), 0, true);
+    let session_id = verdict.session_id.clone();
+    let is_redacted = get_session(client, &session_id).await?.redaction.is_some();
+    let mut replay = Replay::of(is_redacted);
+    let mut pages = Pages::new(client, session_id, 0, true);
     while let Some(page) = pages.next().await? {
         for event in &page {
             if until.is_some_and(|until| event.seq > until) {

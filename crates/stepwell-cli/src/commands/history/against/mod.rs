@@ -121,6 +121,7 @@ fn conclude(
     let out = context.out;
     let failed = reports.iter().filter(|it| it.is_failed()).count();
     let diverged = reports.iter().filter(|it| it.is_diverged() && !it.is_failed()).count();
+    reports.iter().filter_map(Report::note).for_each(|note| out.remark(&note));
     if !out.is_json && !reports.is_empty() {
         print_table(out, reports)?;
         if args.against.diff {

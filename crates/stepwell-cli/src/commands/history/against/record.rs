@@ -12,6 +12,7 @@ use stepwell_core::event::{
     RefusalReason, ToolOutcome,
 };
 use stepwell_core::json::{canonical, read_strict};
+use stepwell_core::marker::are_of;
 use stepwell_core::{Actor, CallId, Event, JsonText, Text};
 
 /// A tool and its arguments in their canonical form (RFC 8785), or as written when they are no JSON:
@@ -65,6 +66,7 @@ struct Slot {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recordings {
     slots: BTreeMap<Key, Vec<Slot>>,
+    is_redacted: bool,
 }
 
 impl Recordings {
@@ -85,10 +87,20 @@ impl Recordings {
         nth: usize,
         part: impl Fn(&'a Slot) -> Option<&'a T>,
     ) -> Option<&'a T> {
-        let slots = self.slots.get(key)?;
+        let slots = self.slots.get(key).or_else(|| self.redacted(key))?;
         let last = slots.len().checked_sub(1)?;
         let (before, rest) = slots.split_at_checked(nth.min(last))?;
         rest.iter().find_map(&part).or_else(|| before.iter().rev().find_map(&part))
+    }
+
+    /// The calls of an action from whose recorded arguments texts were taken out: the markers tell
+    /// whether it is this one.
+    fn redacted(&self, key: &Key) -> Option<&Vec<Slot>> {
+        let mut slots = self.slots.iter().filter(|_| self.is_redacted);
+        let is_same = |(recorded, _): &(&Key, &Vec<Slot>)| {
+            recorded.tool == key.tool && are_of(&recorded.arguments, &key.arguments)
+        };
+        slots.find(is_same).map(|(_, slots)| slots)
     }
 
     fn add(&mut self, key: Key, slot: Slot) {
@@ -107,7 +119,7 @@ pub(super) struct Record {
     pub(super) agent: Arc<Agent>,
     pub(super) outline: Outline,
     pub(super) recordings: Recordings,
-    /// Texts were removed from the file, so that calls and requests may differ for no other reason.
+    /// Texts were removed from it, so that calls and requests may differ for no other reason.
     pub(super) is_redacted: bool,
 }
 
@@ -125,9 +137,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// From here on the record holds texts that are not the original ones.
-    pub(super) fn note_redaction(&mut self) {
-        self.is_redacted = true;
+    /// Before the first event. Of a redacted record some texts are not the original ones.
+    pub(super) fn new(is_redacted: bool) -> Self {
+        Self { is_redacted, ..Self::default() }
     }
 
     /// The next event.
@@ -184,7 +196,7 @@ impl Recorder {
     }
 
     fn recordings(&self) -> Recordings {
-        let mut recordings = Recordings::default();
+        let mut recordings = Recordings { is_redacted: self.is_redacted, ..Recordings::default() };
         for (call_id, call) in self.outline.steps.values().flat_map(|step| &step.calls) {
             let outcome = match call.ending {
                 "ok" => Some(ToolOutcome::Ok),
@@ -258,6 +270,7 @@ impl Recorder {
 #[cfg(test)]
 pub(super) mod tests {
     use stepwell_core::event::{FinishReason, ToolCall, ToolFinished, ToolRefused, Usage};
+    use stepwell_core::marker::marker;
     use stepwell_core::{ApprovalId, Seq, TimestampMs};
 
     use super::*;
@@ -401,6 +414,26 @@ pub(super) mod tests {
         let other = Key::of("pay", r#"{"to":2}"#);
         assert_eq!(recordings(&[(None, Some("a"))]).result(&other, 0), None);
         assert_eq!(recordings(&[(None, None)]).result(&key, 0), None);
+    }
+
+    /// Only of a redacted record, and only where the marker tells that it is the same call.
+    #[test]
+    fn a_marker_in_recorded_arguments_tells_which_they_were() {
+        let mut recordings = Recordings { is_redacted: true, ..Recordings::default() };
+        let hidden = format!(r#"{{"to":"{}"}}"#, marker("iban", b"GB29"));
+        let slot = Slot { word: None, result: Some(result("paid")) };
+        recordings.add(Key::of("pay", &hidden), slot);
+        for (tool, arguments, is_redacted, is_served) in [
+            ("pay", r#"{"to":"GB29"}"#, true, true),
+            ("pay", &*hidden, true, true),
+            ("pay", r#"{"to":"GB30"}"#, true, false),
+            ("send", r#"{"to":"GB29"}"#, true, false),
+            ("pay", r#"{"to":"GB29"}"#, false, false),
+        ] {
+            recordings.is_redacted = is_redacted;
+            let served = recordings.result(&Key::of(tool, arguments), 0);
+            assert_eq!(served.is_some(), is_served, "{tool} {arguments}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use stepwell_core::account::{ModelAccount, Price};
 use stepwell_core::compare::{Difference, Outline, compare};
 use stepwell_core::event::{Outcome, Usage};
+use stepwell_core::marker::is_one_of;
 
 use super::super::diff::{self, Line};
 use super::driver::{Ended, Played};
@@ -77,7 +78,13 @@ impl Report {
             }
         };
         let is_run = outcome_now != NO_MODEL;
-        let differences = if is_run { compare(&record.outline, &outline) } else { Vec::new() };
+        let mut differences = if is_run { compare(&record.outline, &outline) } else { Vec::new() };
+        if record.is_redacted {
+            // What the markers tell to be the same is no difference.
+            differences.retain(|it| {
+                !it.a.as_deref().zip(it.b.as_deref()).is_some_and(|(a, b)| is_one_of(a, b))
+            });
+        }
         let cost = Both {
             recorded: prices.recorded.map(|it| cost(&record.outline.usage, &it)),
             now: prices.now.map(|it| cost(&outline.usage, &it)),
@@ -99,6 +106,19 @@ impl Report {
     /// Of one that did not.
     pub(super) fn of_error(name: String, error: &anyhow::Error) -> Self {
         Self { session_id: name, problem: Some(out::in_words(error)), sides: None }
+    }
+
+    /// What its numbers do not say of themselves.
+    pub(super) fn note(&self) -> Option<String> {
+        let is_redacted = self.sides.as_ref().is_some_and(|it| it.is_redacted);
+        is_redacted.then(|| {
+            format!(
+                "{}: texts were removed from the record: the task, results and messages are given \
+                 with markers, calls are found only where these tell their arguments, and \
+                 differences may come from that alone",
+                brief(&self.session_id)
+            )
+        })
     }
 
     /// It did not come to an end.

@@ -60,11 +60,8 @@ pub(in super::super) fn request(args: &ReplayArgs) -> ListSessionsRequest {
 fn read_file(path: &Path) -> anyhow::Result<Record> {
     let mut reader = open_file(path, Limits::default())?;
     let session_id = reader.header().session_id.to_string();
-    let mut recorder = Recorder::default();
+    let mut recorder = Recorder::new(reader.header().redacted);
     while let Some(item) = reader.next_item()? {
-        if !item.redacted.is_empty() {
-            recorder.note_redaction();
-        }
         recorder.push(&item.event);
     }
     recorder.finish(session_id)
@@ -73,7 +70,7 @@ fn read_file(path: &Path) -> anyhow::Result<Record> {
 async fn read_session(client: &Client, id: &str) -> anyhow::Result<Record> {
     let response = get_session(client, id).await?;
     let id = expected(response.session.as_ref(), "session")?.session_id.clone();
-    let mut recorder = Recorder::default();
+    let mut recorder = Recorder::new(response.redaction.is_some());
     let mut pages = Pages::new(client, id.clone(), 0, true);
     while let Some(page) = pages.next().await? {
         for event in &page {
