@@ -1,8 +1,10 @@
-//! Looks for sessions that cannot be read again: an event is gone, or says nothing that this release
-//! knows.
+//! Looks for sessions that cannot be read again: an event or a payload is gone, or is not what this
+//! release could have written.
 //!
 //! SQLite finds a file that contradicts itself; a row that is gone, or changed by hand, contradicts
 //! nothing there. Each page is a read transaction of its own, so a server that writes is not held up.
+
+mod payloads;
 
 use std::path::Path;
 
@@ -11,6 +13,7 @@ use stepwell_core::codec;
 use stepwell_core::{Actor, Seq, SessionId};
 use stepwell_ports::{StoreError, StoredEvent};
 
+use self::payloads::Payloads;
 use crate::error::About;
 use crate::read::{self, ReadError};
 
@@ -36,13 +39,15 @@ pub struct SessionsCheck {
     pub sessions: u64,
     /// Events that were read.
     pub events: u64,
+    /// Payloads beside the events that were read.
+    pub payloads: u64,
     /// Sessions of them that are damaged.
     pub damaged: u64,
     /// The first of these, in the order of their creation.
     pub named: Vec<DamagedSession>,
 }
 
-/// Reads every event of every session. `see` is told after each page.
+/// Reads every payload, and every event of every session. `see` is told after each page.
 pub(crate) fn sessions(
     folder: &Path,
     conn: &Connection,
@@ -51,10 +56,12 @@ pub(crate) fn sessions(
     let mut check = SessionsCheck::default();
     let mut last = i64::MIN;
     let failed = |error| About::all("check").error(folder, &error);
+    let payloads = Payloads::read_all(folder, conn, &mut check, see)?;
+    let store = Reading { folder, conn, payloads };
     while let Some((key, name)) = after(conn, last).map_err(failed)? {
         last = key;
         let damage = match name.parse() {
-            Ok(session_id) => damage_of(folder, conn, session_id, &mut check, see)?,
+            Ok(session_id) => store.damage_of(session_id, &mut check, see)?,
             Err(_) => Some("its id is none".to_owned()),
         };
         check.sessions += 1;
@@ -76,37 +83,6 @@ fn after(conn: &Connection, last: i64) -> rusqlite::Result<Option<(i64, String)>
         .optional()
 }
 
-/// What is wrong with a session; an error only when the store cannot be read at all.
-fn damage_of(
-    folder: &Path,
-    conn: &Connection,
-    session_id: SessionId,
-    check: &mut SessionsCheck,
-    see: &mut dyn FnMut(&SessionsCheck),
-) -> Result<Option<String>, StoreError> {
-    let mut read = Seq(0);
-    loop {
-        let failed = match page(conn, session_id, read) {
-            Ok(Page { last: Some(last), events, damage: None }) => {
-                read = last;
-                check.events += events;
-                see(check);
-                continue;
-            }
-            Ok(Page { damage, .. }) => return Ok(damage),
-            Err(ReadError::Damaged(reason)) => return Ok(Some(reason)),
-            Err(ReadError::Sqlite(error)) => {
-                About::session("check", session_id).error(folder, &error)
-            }
-            Err(ReadError::Store(error)) => error,
-        };
-        return match failed {
-            StoreError::Corrupt { reason, .. } => Ok(Some(reason)),
-            other => Err(other),
-        };
-    }
-}
-
 /// What a page of a session came to.
 struct Page {
     /// Its last event; `None` after the end.
@@ -115,40 +91,77 @@ struct Page {
     damage: Option<String>,
 }
 
-fn page(conn: &Connection, session_id: SessionId, after: Seq) -> Result<Page, ReadError> {
-    let transaction = conn.unchecked_transaction()?;
-    let events = read::events(&transaction, session_id, after, PAGE_EVENTS)?.events;
-    let mut damage = None;
-    for event in &events {
-        if let Some(reason) = unreadable(&transaction, event)? {
-            damage = Some(format!("event {}: {reason}", event.seq));
-            break;
-        }
-    }
-    let last = events.last().map(|it| it.seq);
-    Ok(Page { last, events: events.len() as u64, damage })
+/// The store that is read.
+struct Reading<'a> {
+    folder: &'a Path,
+    conn: &'a Connection,
+    payloads: Payloads,
 }
 
-/// Why this release cannot read an event.
-fn unreadable(
-    transaction: &Transaction<'_>,
-    event: &StoredEvent,
-) -> rusqlite::Result<Option<String>> {
-    if let Err(error) = event.actor.parse::<Actor>() {
-        return Ok(Some(error.to_string()));
-    }
-    let mut body = match codec::decode(&event.kind, event.schema, &event.body) {
-        Ok(body) => body,
-        Err(error) => return Ok(Some(error.to_string())),
-    };
-    for payload in codec::payloads(&mut body) {
-        let address = &payload.blob.blob;
-        let is_there = transaction
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM blobs WHERE address = ?1)")?
-            .query_row([address], |row| row.get::<_, bool>(0))?;
-        if !is_there {
-            return Ok(Some(format!("payload {address} is missing")));
+impl Reading<'_> {
+    /// What is wrong with a session; an error only when the store cannot be read at all.
+    fn damage_of(
+        &self,
+        session_id: SessionId,
+        check: &mut SessionsCheck,
+        see: &mut dyn FnMut(&SessionsCheck),
+    ) -> Result<Option<String>, StoreError> {
+        let mut read = Seq(0);
+        loop {
+            let failed = match self.page(session_id, read) {
+                Ok(Page { last: Some(last), events, damage: None }) => {
+                    read = last;
+                    check.events += events;
+                    see(check);
+                    continue;
+                }
+                Ok(Page { damage, .. }) => return Ok(damage),
+                Err(ReadError::Damaged(reason)) => return Ok(Some(reason)),
+                Err(ReadError::Sqlite(error)) => {
+                    About::session("check", session_id).error(self.folder, &error)
+                }
+                Err(ReadError::Store(error)) => error,
+            };
+            return match failed {
+                StoreError::Corrupt { reason, .. } => Ok(Some(reason)),
+                other => Err(other),
+            };
         }
     }
-    Ok(None)
+
+    fn page(&self, session_id: SessionId, after: Seq) -> Result<Page, ReadError> {
+        let transaction = self.conn.unchecked_transaction()?;
+        let events = read::events(&transaction, session_id, after, PAGE_EVENTS)?.events;
+        let mut damage = None;
+        for event in &events {
+            if let Some(reason) = self.unreadable(&transaction, event)? {
+                damage = Some(format!("event {}: {reason}", event.seq));
+                break;
+            }
+        }
+        let last = events.last().map(|it| it.seq);
+        Ok(Page { last, events: events.len() as u64, damage })
+    }
+
+    /// Why this release cannot read an event.
+    fn unreadable(
+        &self,
+        transaction: &Transaction<'_>,
+        event: &StoredEvent,
+    ) -> Result<Option<String>, StoreError> {
+        if let Err(error) = event.actor.parse::<Actor>() {
+            return Ok(Some(error.to_string()));
+        }
+        let mut body = match codec::decode(&event.kind, event.schema, &event.body) {
+            Ok(body) => body,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        for payload in codec::payloads(&mut body) {
+            let reason = self.payloads.unusable(self.folder, transaction, &payload.blob.blob)?;
+            if reason.is_some() {
+                return Ok(reason);
+            }
+        }
+        Ok(None)
+    }
 }

@@ -17,7 +17,8 @@ pub(super) async fn look(context: &Context, folder: &Path) -> anyhow::Result<Vec
     let mut checking = tokio::task::spawn_blocking(move || {
         check(&folder, &mut |it| {
             let (sessions, events) = (counted(it.sessions, "session"), counted(it.events, "event"));
-            news.send_replace(format!("{sessions} read, {events}"));
+            let payloads = counted(it.payloads, "payload");
+            news.send_replace(format!("{payloads} read, {sessions}, {events}"));
         })
     });
     let mut spinner = Spinner::new(context.out);
@@ -69,10 +70,10 @@ fn unusable(error: &OpenError) -> Finding {
 }
 
 fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
-    let SessionsCheck { sessions, events, damaged, named } = check;
+    let SessionsCheck { sessions, events, payloads, damaged, named } = check;
     if *damaged == 0 {
-        let message =
-            format!("{} whole, {}", counted(*sessions, "session"), counted(*events, "event"));
+        let (sessions, events) = (counted(*sessions, "session"), counted(*events, "event"));
+        let message = format!("{sessions} whole, {events}, {}", counted(*payloads, "payload"));
         return vec![Finding::ok("history", message)];
     }
     let line = |it: &DamagedSession| {
@@ -80,7 +81,7 @@ fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = named.iter().map(line).collect();
     let count = counted(*damaged, "session");
-    let message = format!("{count} of {} cannot be read to the end", number(*sessions));
+    let message = format!("{count} of {} cannot be read whole", number(*sessions));
     let id = named.first().map_or("ID", |it| it.session_id.as_str());
     let next = format!(
         "keep a copy (stepwell backup FILE), then bring back an earlier backup, or delete such a \
@@ -99,16 +100,17 @@ mod tests {
     fn damaged_sessions_are_named_and_counted_with_what_can_be_done() {
         let named =
             vec![DamagedSession { session_id: "01J".into(), reason: "event 5 is missing".into() }];
-        let check = SessionsCheck { sessions: 300, events: 9_000, damaged: 12, named };
+        let check =
+            SessionsCheck { sessions: 300, events: 9_000, payloads: 70, damaged: 12, named };
         let findings = of_sessions(&check);
         assert_eq!(findings[0].message, "session 01J: event 5 is missing");
         let last = findings.last().unwrap();
-        assert_eq!(last.message, "12 sessions of 300 cannot be read to the end");
+        assert_eq!(last.message, "12 sessions of 300 cannot be read whole");
         assert!(last.next.contains("stepwell delete 01J"), "{last:?}");
         assert!(findings.iter().all(|it| it.status == Health::Fail));
         let whole = SessionsCheck { damaged: 0, named: Vec::new(), ..check };
         let findings = of_sessions(&whole);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].message, "300 sessions whole, 9,000 events");
+        assert_eq!(findings[0].message, "300 sessions whole, 9,000 events, 70 payloads");
     }
 }
