@@ -101,10 +101,11 @@ impl Inner {
         let ForkedFrom { session_id, seq } = of;
         let parent = self.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
         let events: Vec<_> = parent.events.iter().filter(|it| it.seq <= seq).cloned().collect();
-        if events.len() as u64 == seq.0 {
-            return Ok((events, parent.refs.clone()));
+        if events.len() as u64 != seq.0 {
+            return Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() });
         }
-        Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() })
+        let refs = prepare::refs(session_id, &events)?.into_iter().collect();
+        Ok((events, refs))
     }
 
     fn write(&mut self, prepared: Prepared) {
