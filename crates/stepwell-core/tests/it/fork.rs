@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stepwell_core::agent::{ApprovalRule, Verdict as Rule};
+use stepwell_core::agent::{ApprovalRule, Effect, Verdict as Rule};
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
     ApprovalDecision, Edit, EventBody, EventKind, Question, Timer, ToolOutcome,
@@ -277,7 +277,10 @@ fn the_report_names_what_ran_after_and_what_was_on_its_way() {
     let told = |at: usize, edits: &[Edit]| -> Vec<String> {
         let before = parent.beginning(at).state;
         let hazards = survey.hazards(Seq(at as u64), before.agent().unwrap(), &before, edits);
-        let in_words = |it: &Hazard| format!("{} {} {}", it.seq, it.call_id, it.ending.as_str());
+        let in_words = |it: &Hazard| {
+            let given = if it.result_given { ", told otherwise" } else { "" };
+            format!("{} {} {}{given}", it.seq, it.call_id, it.ending.as_str())
+        };
         hazards.iter().map(in_words).collect()
     };
     for (at, expected) in [
@@ -291,7 +294,21 @@ fn the_report_names_what_ran_after_and_what_was_on_its_way() {
     ] {
         assert_eq!(told(at, &[]), expected, "at {at}");
     }
-    assert_eq!(told(10, &[result("x")]), ["10 1.2 ok"], "what is given does not run");
+    // What the fork is told instead does not undo what the parent did.
+    for (at, expected) in [
+        (6, &["7 1.1 ok, told otherwise", "10 1.2 ok"][..]),
+        (7, &["7 1.1 ok, told otherwise", "10 1.2 ok"]),
+        (10, &["7 1.1 ok, told otherwise", "10 1.2 ok"]),
+    ] {
+        assert_eq!(told(at, &[result("x")]), expected, "at {at}");
+    }
+    // A tool that the fork's agent calls harmless was none in the parent.
+    let before = parent.beginning(10).state;
+    let mut tame = agent();
+    tame.tools.iter_mut().for_each(|tool| tool.effect = Effect::Read);
+    let hazards = survey.hazards(Seq(10), &tame, &before, &[]);
+    let calls: Vec<_> = hazards.iter().map(|it| it.call_id).collect();
+    assert_eq!(calls, [id(1, 1), id(1, 2)]);
 
     let mut running = World::acting(&[("pay", "{}"), ("ship", "{}")]);
     running.decided(ApprovalDecision::Approve);
@@ -302,6 +319,14 @@ fn the_report_names_what_ran_after_and_what_was_on_its_way() {
     let endings: Vec<_> =
         hazards.iter().map(|it| (it.seq.0, it.call_id, it.ending.as_str())).collect();
     assert_eq!(endings, [(7, id(1, 2), "not_started"), (8, id(1, 1), "unknown")]);
+    // What did not start there and does not run here did nothing anywhere.
+    let edit = Edit::ToolResult {
+        call_id: id(1, 2),
+        outcome: ToolOutcome::Error,
+        output: Text::from("boom"),
+    };
+    let hazards = survey.hazards(Seq(8), &agent(), &running.state, &[edit]);
+    assert_eq!(hazards.iter().map(|it| it.call_id).collect::<Vec<_>>(), [id(1, 1)]);
 }
 
 #[test]
