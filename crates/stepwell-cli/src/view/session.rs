@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
+use stepwell_core::Status;
 use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_end, cut_middle, render};
@@ -23,10 +24,7 @@ const LABEL_COLUMNS: usize = 10;
 
 /// Whether only a person can move a session in this state.
 pub(crate) fn needs_person(status: SessionStatus) -> bool {
-    matches!(
-        status,
-        SessionStatus::WaitingApproval | SessionStatus::WaitingInput | SessionStatus::Quarantined
-    )
+    Status::from_name(&json::status_name(status)).is_some_and(Status::needs_person)
 }
 
 /// How a status is coloured.
