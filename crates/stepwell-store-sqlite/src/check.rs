@@ -47,6 +47,14 @@ pub struct SessionsCheck {
     pub named: Vec<DamagedSession>,
 }
 
+/// What SQLite finds first in a file that contradicts itself, on one line; `None` when it does not.
+pub(crate) fn contradiction(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    let said: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    // A line with stars says which database, and there is one.
+    let lines: Vec<&str> = said.lines().filter(|it| !it.starts_with("***")).collect();
+    Ok((said != "ok").then(|| lines.join("; ")))
+}
+
 /// Reads every payload, and every event of every session. `see` is told after each page.
 pub(crate) fn sessions(
     folder: &Path,
