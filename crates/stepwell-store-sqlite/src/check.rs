@@ -1,10 +1,11 @@
 //! Looks for sessions that cannot be read again: an event or a payload is gone, or is not what this
-//! release could have written.
+//! release could have written; or that lists show otherwise than their history is.
 //!
 //! SQLite finds a file that contradicts itself; a row that is gone, or changed by hand, contradicts
 //! nothing there. Each page is a read transaction of its own, so a server that writes is not held up.
 
 mod payloads;
+mod row;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use stepwell_core::{Actor, Seq, SessionId};
 use stepwell_ports::{StoreError, StoredEvent};
 
 use self::payloads::Payloads;
+use self::row::Said;
 use crate::error::About;
 use crate::read::{self, ReadError};
 
@@ -23,7 +25,7 @@ const PAGE_EVENTS: usize = 500;
 /// So many damaged sessions are named; all are counted.
 const NAMED_MAX: usize = 10;
 
-/// A session that cannot be read to its end.
+/// A session that cannot be read to its end, or whose row does not follow from its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedSession {
     /// Its id, as it stands in the file.
@@ -114,9 +116,9 @@ impl Reading<'_> {
         check: &mut SessionsCheck,
         see: &mut dyn FnMut(&SessionsCheck),
     ) -> Result<Option<String>, StoreError> {
-        let mut read = Seq(0);
+        let (mut read, mut said) = (Seq(0), Said::default());
         loop {
-            let failed = match self.page(session_id, read) {
+            let failed = match self.page(session_id, read, &mut said) {
                 Ok(Page { last: Some(last), events, damage: None }) => {
                     read = last;
                     check.events += events;
@@ -137,25 +139,29 @@ impl Reading<'_> {
         }
     }
 
-    fn page(&self, session_id: SessionId, after: Seq) -> Result<Page, ReadError> {
+    fn page(&self, session_id: SessionId, after: Seq, said: &mut Said) -> Result<Page, ReadError> {
         let transaction = self.conn.unchecked_transaction()?;
         let events = read::events(&transaction, session_id, after, PAGE_EVENTS)?.events;
         let mut damage = None;
         for event in &events {
-            if let Some(reason) = self.unreadable(&transaction, event)? {
+            if let Some(reason) = self.unreadable(&transaction, event, said)? {
                 damage = Some(format!("event {}: {reason}", event.seq));
                 break;
             }
         }
         let last = events.last().map(|it| it.seq);
+        if last.is_none() {
+            damage = said.contradiction(&transaction, session_id, after)?;
+        }
         Ok(Page { last, events: events.len() as u64, damage })
     }
 
-    /// Why this release cannot read an event.
+    /// Why this release cannot read an event; notes what it says.
     fn unreadable(
         &self,
         transaction: &Transaction<'_>,
         event: &StoredEvent,
+        said: &mut Said,
     ) -> Result<Option<String>, StoreError> {
         if let Err(error) = event.actor.parse::<Actor>() {
             return Ok(Some(error.to_string()));
@@ -164,6 +170,7 @@ impl Reading<'_> {
             Ok(body) => body,
             Err(error) => return Ok(Some(error.to_string())),
         };
+        said.see(&body);
         for payload in codec::payloads(&mut body) {
             let reason = self.payloads.unusable(self.folder, transaction, &payload.blob.blob)?;
             if reason.is_some() {

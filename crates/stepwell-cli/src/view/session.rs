@@ -19,6 +19,8 @@ const LINEAGE_CHARS: usize = 6;
 const NEXT_MAX: usize = 8;
 /// Before the reason below a line of the list.
 const WHY_INDENT: &str = "     ";
+/// Longest reason; the middle of a longer one is left out.
+const WHY_COLUMNS: usize = 300;
 /// Column where the values of a page begin.
 const LABEL_COLUMNS: usize = 10;
 
@@ -78,7 +80,7 @@ pub(crate) fn table(
     for (session, line) in sessions.iter().zip(lines) {
         shown.push(line);
         if session.status() != SessionStatus::Completed && !session.explain.is_empty() {
-            let why = format!("{WHY_INDENT}{}", brief(&session.explain));
+            let why = format!("{WHY_INDENT}{}", why(session));
             shown.push(paint.faint(width.map_or(why.clone(), |width| cut_end(&why, width))));
         }
     }
@@ -103,7 +105,17 @@ pub(crate) fn line(session: &Session, paint: Paint) -> String {
     if session.explain.is_empty() {
         return line;
     }
-    format!("{line}  {}", brief(&session.explain))
+    format!("{line}  {}", why(session))
+}
+
+/// Why it is where it is, on one line: what a model server says may be pages long.
+pub(crate) fn why(session: &Session) -> String {
+    let whole = brief(&session.explain);
+    let shown = cut_middle(&whole, WHY_COLUMNS);
+    if shown == whole {
+        return whole;
+    }
+    format!("{shown} (whole: stepwell events {})", brief(&session.session_id))
 }
 
 /// What a session asks a person with a call.
@@ -209,7 +221,7 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
             lines.push(format!("{label}{value}"));
         }
     };
-    field("why", brief(&session.explain));
+    field("why", why(session));
     let next = if page.is_past { Vec::new() } else { next_commands(session, response) };
     for (place, command) in next.into_iter().enumerate() {
         field(if place == 0 { "next" } else { "  or" }, command);
@@ -441,6 +453,21 @@ mod tests {
         };
         let open_calls = calls.iter().map(call).collect();
         GetSessionResponse { open_calls, ..GetSessionResponse::default() }
+    }
+
+    #[test]
+    fn a_long_reason_is_one_line_that_says_where_the_whole_is() {
+        let mut long = session(SessionStatus::Paused);
+        long.explain =
+            format!("paused by ada; {} go on with stepwell resume", "no, \n".repeat(900));
+        let shown = why(&long);
+        assert!(shown.starts_with("paused by ada; no,") && !shown.contains('\n'), "{shown}");
+        let end = format!("go on with stepwell resume (whole: stepwell events {ID})");
+        assert!(shown.ends_with(&end) && shown.len() < WHY_COLUMNS + 100, "{shown}");
+        long.explain = "paused by ada".into();
+        assert_eq!(why(&long), "paused by ada");
+        let listed = table(&[long], 0, None, Paint::NONE).join("\n");
+        assert!(listed.contains("paused by ada"), "{listed}");
     }
 
     #[test]

@@ -262,3 +262,44 @@ async fn the_check_reads_the_payloads_that_sessions_refer_to() {
         }
     }
 }
+
+/// Gives the session 1 a first event that says more, and a row that says the same.
+fn begin_with_words(folder: &Path) {
+    let created =
+        include_str!("../../../stepwell-core/tests/golden/events/v3/session_created.bare.json");
+    let body = created.trim().replace('\'', "''");
+    by_hand(
+        folder,
+        &format!(
+            "UPDATE events SET kind = 'session_created', schema = 3, body = '{body}'
+             WHERE session = 1 AND seq = 1;
+             UPDATE sessions SET title = (SELECT json_extract('{body}', '$.title')),
+                 agent = (SELECT json_extract('{body}', '$.agent.name')) WHERE key = 1"
+        ),
+    );
+}
+
+/// A row that was changed by hand contradicts nothing in SQLite's eyes.
+#[tokio::test]
+async fn the_check_compares_what_lists_show_with_the_history() {
+    for (set, words) in [
+        ("step = 9", None),
+        ("explain = 'because'", None),
+        ("status = 'quarantined', busy = 0", None),
+        ("status = 'completed', busy = 0", Some("the status \"completed\", its history says")),
+        ("title = 'another'", Some("the title \"another\", its history says")),
+        ("agent = 'another'", Some("the agent \"another\", its history says")),
+        ("status = 'dancing', busy = 0", Some("dancing")),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        two_sessions(folder.path()).await;
+        begin_with_words(folder.path());
+        by_hand(folder.path(), &format!("UPDATE sessions SET {set} WHERE key = 1"));
+        let found = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+        let reasons: Vec<_> = found.named.iter().map(|it| it.reason.as_str()).collect();
+        assert_eq!(found.damaged, u64::from(words.is_some()), "{set}: {reasons:?}");
+        if let Some(words) = words {
+            assert!(reasons.len() == 1 && reasons[0].contains(words), "{set}: {reasons:?}");
+        }
+    }
+}
