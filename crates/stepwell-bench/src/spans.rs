@@ -199,6 +199,7 @@ fn event(seq: u64) -> Event {
             }],
             answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: 900,
                 cached_tokens: 800,

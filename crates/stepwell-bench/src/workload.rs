@@ -98,6 +98,7 @@ impl ModelPort for StubModel {
             reasoning: String::new(),
             tool_calls: if is_last { Vec::new() } else { vec![call] },
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: 700,
                 cached_tokens: 600,

@@ -20,7 +20,17 @@ pub struct Account {
     pub bound_tokens: u64,
     /// Tokens of the last prompt and of what the model said to it, as they stand in the next.
     last: Option<u64>,
+    /// Replies whose server told no tokens.
+    #[serde(default)]
+    pub uncounted_replies: u32,
+    /// Tokens of these replies and their prompts, estimated.
+    #[serde(default)]
+    pub uncounted_tokens: u64,
 }
+
+/// Bytes of a token where nobody counts, roughly: four characters of English, as `OpenAI` tells its
+/// users, and less in code and JSON.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Sums of the replies of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +97,13 @@ impl Account {
         self.last = Some(usage.prompt_tokens.saturating_add(said));
     }
 
+    /// Takes a reply whose server told no tokens: prompt and reply together are `bytes`.
+    pub(crate) fn estimate(&mut self, bytes: u64) {
+        self.uncounted_replies = self.uncounted_replies.saturating_add(1);
+        let tokens = bytes.div_ceil(BYTES_PER_TOKEN);
+        self.uncounted_tokens = self.uncounted_tokens.saturating_add(tokens);
+    }
+
     /// All models together.
     pub fn total(&self) -> ModelAccount {
         let mut total = ModelAccount::default();
@@ -150,6 +167,7 @@ mod tests {
             reasoning: Text::from(""),
             tool_calls: alloc::vec::Vec::new(),
             finish_reason: FinishReason::Stop,
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: prompt,
                 cached_tokens: cached,

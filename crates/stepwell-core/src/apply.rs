@@ -221,9 +221,12 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
     state.usage.add(&it.usage);
     state.last_reply = it.content.clone();
     state.last_finish = Some(it.finish_reason);
+    state.finish_word.clone_from(&it.finish_word);
     state.model_failure = None;
     state.failing_since = None;
     state.calls.clear();
+    let agent = state.agent().cloned();
+    let asked = agent.as_ref().map(|agent| binding(state, agent));
     for (i, call) in it.tool_calls.iter().enumerate() {
         let problem = match it.finish_reason {
             // The output limit cuts the last call; what is left of it must never run.
@@ -231,7 +234,8 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
             // Nobody knows what the filter took out, or from which call.
             FinishReason::ContentFilter => Some(FILTERED.to_string()),
             FinishReason::Length | FinishReason::Stop | FinishReason::ToolCalls => {
-                call.problem.clone()
+                let forbidden = asked.and_then(|asked| asked.forbids(&call.name));
+                forbidden.or_else(|| call.problem.clone())
             }
         };
         let entry = Call {
@@ -247,10 +251,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         };
         state.calls.insert(call.call_id, entry);
     }
-    let told = state.agent().cloned().and_then(|agent| {
-        let asked = binding(state, &agent);
-        answer::judge(state, it, asked, &agent.output.tool_choice)
-    });
+    let told = asked.and_then(|asked| answer::judge(state, it, asked));
     note_usefulness(state, told.as_deref());
     note_actions(state);
     state.phase = if state.calls.is_empty() { Phase::Listening } else { Phase::Acting };
@@ -269,6 +270,10 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
 fn answered(state: &mut SessionState, it: &ModelReplied, bytes: u64, messages: u32) {
     if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
         state.account.add(&model, it);
+        if it.usage.total() == 0 {
+            let calls = it.tool_calls.iter().map(|call| call.arguments.bytes()).sum::<u64>();
+            state.account.estimate(bytes.saturating_add(it.content.bytes()).saturating_add(calls));
+        }
         let tokens = it.usage.prompt_tokens;
         // Zero is a server that does not count.
         if tokens > 0 {

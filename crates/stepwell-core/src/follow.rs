@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::account::Account;
 use crate::agent::{Agent, RetryPolicy};
 use crate::event::{
     EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed, ModelRequested, Outcome,
@@ -126,9 +127,17 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
         return limit_reached(LimitKind::Steps, reason);
     }
     if let Some(tokens_max) = agent.limits.tokens_max
-        && state.usage.total() >= tokens_max
+        && used_tokens(state) >= tokens_max
     {
-        let reason = format!("{} of {tokens_max} tokens are used", state.usage.total());
+        let mut reason = format!("{} of {tokens_max} tokens are used", used_tokens(state));
+        let Account { uncounted_replies, uncounted_tokens, .. } = &state.account;
+        if *uncounted_replies > 0 {
+            let estimated = format!(
+                "; {uncounted_tokens} of them are estimated by size, because the server told none \
+                 for {uncounted_replies} of its replies"
+            );
+            reason.push_str(&estimated);
+        }
         return limit_reached(LimitKind::Tokens, reason);
     }
     let replies_max = agent.limits.unusable_replies_max;
@@ -140,6 +149,10 @@ fn ask_or_stop(state: &SessionState, agent: &Agent) -> EventBody {
         return limit_reached(LimitKind::UnusableReplies, reason);
     }
     request(state, agent, state.step + 1, 1)
+}
+
+fn used_tokens(state: &SessionState) -> u64 {
+    state.usage.total().saturating_add(state.account.uncounted_tokens)
 }
 
 fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> EventBody {
@@ -159,7 +172,10 @@ fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> Even
 fn follow_answer(state: &SessionState, agent: &Agent) -> Option<EventBody> {
     match state.last_finish {
         Some(FinishReason::Length) => {
-            let reason = "the model's output limit (max_tokens) cut its answer off".to_string();
+            let reason = match &state.finish_word {
+                None => "the model's output limit (max_tokens) cut its answer off".to_string(),
+                Some(word) => format!("the server cut the answer off (finish_reason `{word}`)"),
+            };
             Some(limit_reached(LimitKind::OutputTokens, reason))
         }
         Some(FinishReason::ContentFilter) => {
@@ -218,15 +234,18 @@ fn after_failure(
     TimerStarted { timer: Timer::ModelRetry, due_at }.into()
 }
 
-/// Exponential backoff with jitter; a server's `Retry-After` is kept at least as long as asked.
+/// Exponential backoff with jitter; a server's `Retry-After` is kept at least as long as asked, unless
+/// the next attempt goes to another one.
 fn backoff_ms(state: &SessionState, agent: &Agent, failure: &ModelFailed) -> u64 {
     let policy = &agent.retry;
-    if let Some(asked) = failure.retry_after_ms {
+    let asks_another = agent.model.fallback_at(failure.attempt)
+        != agent.model.fallback_at(failure.attempt.saturating_add(1));
+    if let Some(asked) = failure.retry_after_ms.filter(|_| !asks_another) {
         let wait = policy.granted_ms(asked);
         return wait.saturating_add(jitter(state, failure.attempt, (wait / 10).min(1_000)));
     }
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
-    let (before, policy) = if is_quota {
+    let (before, policy) = if is_quota && !asks_another {
         let (base_ms, cap_ms) = (QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX);
         (state.quota_waits, RetryPolicy { base_ms, cap_ms, ..*policy })
     } else {

@@ -125,7 +125,38 @@ pub(crate) fn binding<'a>(state: &SessionState, agent: &'a Agent) -> Binding<'a>
     }
 }
 
+/// Stands before the reason in what the model is told of a call that `tool_choice` does not allow.
+pub(crate) const NOT_ASKED: &str = "this call was not run, because ";
+
 impl Binding<'_> {
+    /// What the model is told of a call of `tool` that was not asked for and must not run.
+    pub(crate) fn forbids(&self, tool: &str) -> Option<String> {
+        match &self.policy.tool_choice {
+            ToolChoice::None => {
+                Some(format!("{NOT_ASKED}no tool may be called here; answer without one"))
+            }
+            ToolChoice::Tool(name) if self.must_call && name != tool => {
+                Some(format!("{NOT_ASKED}`{name}` must be called first"))
+            }
+            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Tool(_) => None,
+        }
+    }
+
+    /// The policy's `tool_choice`, as the agent file has it.
+    pub(crate) fn choice(&self) -> &str {
+        match &self.policy.tool_choice {
+            ToolChoice::Auto => "auto",
+            ToolChoice::Required => "required",
+            ToolChoice::None => "none",
+            ToolChoice::Tool(name) => name,
+        }
+    }
+
+    /// Whether answers have a form.
+    pub(crate) fn has_form(&self) -> bool {
+        self.policy.answer.is_some()
+    }
+
     /// The members of the request that ask for it, each with a comma in front. They stand behind the
     /// messages, so that a change of theirs leaves the prefix as it is.
     pub(crate) fn members(&self) -> String {

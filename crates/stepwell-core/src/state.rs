@@ -21,7 +21,7 @@ use crate::text::Text;
 use crate::tokens::Tokens;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
-pub const STATE_VERSION: u32 = 7;
+pub const STATE_VERSION: u32 = 8;
 
 /// State of one session. `default()` is the state before the first event.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that its own event tells")]
@@ -123,6 +123,9 @@ pub struct SessionState {
     pub last_reply: Text,
     /// Why the model stopped in its last reply.
     pub last_finish: Option<FinishReason>,
+    /// The server's own word for that, where it says more.
+    #[serde(default)]
+    pub finish_word: Option<String>,
 }
 
 /// What a session knows since its first event.

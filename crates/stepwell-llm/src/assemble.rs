@@ -10,6 +10,7 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use stepwell_core::event::{FinishReason, Usage};
+use stepwell_core::text::shorten;
 use stepwell_ports::ModelChunk;
 use stepwell_ports::model::WireToolCall;
 
@@ -31,6 +32,9 @@ pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of a call's id or name, at most.
 const NAME_BYTES_MAX: usize = 1_024;
 
+/// Bytes of a finish reason that no dialect knows, kept at most.
+const FINISH_WORD_BYTES_MAX: usize = 64;
+
 /// Data of the event that ends a stream.
 const DONE: &str = "[DONE]";
 
@@ -45,6 +49,8 @@ pub struct Answer {
     pub tool_calls: Vec<WireToolCall>,
     /// Why it stopped.
     pub finish_reason: FinishReason,
+    /// The server's own word for that, where it says more.
+    pub finish_word: Option<String>,
     /// Tokens; zeros when the server did not say.
     pub usage: Usage,
     /// Prompt and reply as tokens, as far as the server told them.
@@ -134,6 +140,7 @@ pub struct Assembler {
     /// The call that the last piece went to.
     current: Option<usize>,
     finish_reason: Option<FinishReason>,
+    finish_word: Option<String>,
     given_up: Option<String>,
     usage: Usage,
     token_ids: TokenIds,
@@ -257,6 +264,7 @@ impl Assembler {
             reasoning: self.reasoning,
             tool_calls: in_order(self.calls),
             finish_reason,
+            finish_word: self.finish_word,
             usage: self.usage,
             token_ids: self.token_ids,
         })
@@ -270,25 +278,32 @@ impl Assembler {
         }
     }
 
-    fn take_finish_reason(&mut self, reason: &str) {
-        let reason = reason.to_ascii_lowercase();
-        let reason = match reason.as_str() {
+    fn take_finish_reason(&mut self, word: &str) {
+        let word = word.to_ascii_lowercase();
+        // The second is whether the word says more than the reason.
+        let (reason, says_more) = match word.as_str() {
             // Some servers send an empty reason on every chunk.
             "" => return,
-            "tool_calls" | "tool_call" | "tool_use" | "function_call" => FinishReason::ToolCalls,
-            // "repetition" is vLLM's word for output that was cut because it went in circles.
-            "length" | "max_tokens" | "repetition" => FinishReason::Length,
-            "content_filter" | "safety" | "recitation" => FinishReason::ContentFilter,
+            "stop" | "eos" | "end_turn" | "stop_sequence" => (FinishReason::Stop, false),
+            "tool_calls" | "tool_call" | "tool_use" | "function_call" => {
+                (FinishReason::ToolCalls, false)
+            }
+            "length" | "max_tokens" => (FinishReason::Length, false),
+            // vLLM's word for output that was cut because it went in circles.
+            "repetition" => (FinishReason::Length, true),
+            "content_filter" => (FinishReason::ContentFilter, false),
+            "safety" | "recitation" => (FinishReason::ContentFilter, true),
             "abort" | "aborted" | "error" | "cancelled" => {
-                self.given_up = Some(reason);
+                self.given_up = Some(word);
                 return;
             }
-            // "stop" and the dialects' words for it: eos, end_turn, stop_sequence …
-            _ => FinishReason::Stop,
+            // Some dialect's word for an end; the answer is whole.
+            _ => (FinishReason::Stop, true),
         };
         let is_cut = matches!(reason, FinishReason::Length | FinishReason::ContentFilter);
         if self.finish_reason.is_none() || is_cut {
             self.finish_reason = Some(reason);
+            self.finish_word = says_more.then(|| shorten(&word, FINISH_WORD_BYTES_MAX));
         }
     }
 

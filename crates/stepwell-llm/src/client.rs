@@ -133,7 +133,7 @@ impl ModelPort for OpenAiClient {
             () = cancel.cancelled() => return Err(target.cancelled()),
             outcome = self.attempt(request, &target, &*sink) => outcome,
         };
-        lease.end(&outcome);
+        let outcome = lease.end(outcome);
         match &outcome {
             Ok(answer) => debug!(
                 %session_id, step, attempt, endpoint = %answer.endpoint,
@@ -192,6 +192,7 @@ impl<'a> Reading<'a> {
             reasoning: answer.reasoning,
             tool_calls: answer.tool_calls,
             finish_reason: answer.finish_reason,
+            finish_word: answer.finish_word,
             usage: answer.usage,
             endpoint: self.target.endpoint.clone(),
             first_token_ms: self.deadlines.first_token_ms(now),

@@ -61,9 +61,11 @@ pub(crate) async fn ask(
     let ids = TokenIds { prompt: rendered.token_ids, ..generated };
     let said = derender(server, request, chat, &ids, answer.finish_reason).await?;
     let mut on_piece = |chunk| sink.chunk(chunk);
-    let Answer { content, reasoning, tool_calls, finish_reason, .. } =
+    let Answer { content, reasoning, tool_calls, finish_reason, finish_word, .. } =
         Assembler::whole(&said, &mut on_piece)
             .map_err(|problem| server.target.unusable(&problem, 200))?;
+    let finish_word = answer.finish_word.or(finish_word);
+    let answer = ModelAnswer { finish_word, ..answer };
     Ok((ModelAnswer { content, reasoning, tool_calls, finish_reason, ..answer }, ids))
 }
 

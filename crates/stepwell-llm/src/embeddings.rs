@@ -62,7 +62,7 @@ impl EmbeddingPort for OpenAiClient {
         if cancel.is_cancelled() {
             return outcome;
         }
-        lease.end(&outcome);
+        let outcome = lease.end(outcome);
         let texts = request.texts.len();
         match &outcome {
             Ok(it) => debug!(texts, endpoint = %it.endpoint, "the model made vectors"),

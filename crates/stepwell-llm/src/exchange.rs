@@ -1,7 +1,9 @@
 //! One request to a server and its answer, within a limit of time.
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue,
+};
 use reqwest::{Body, Client, Response, Url};
 use serde::de::DeserializeOwned;
 use stepwell_ports::ModelFailure;
@@ -48,6 +50,10 @@ impl Server<'_> {
             .map_err(|error| target.unreachable(&error, self.connect_ms))?;
         if response.status().as_u16() != 200 {
             return Err(target.refused(read_refusal(response).await));
+        }
+        let encoding = response.headers().get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+        if let Some(encoding) = encoding.filter(|it| !it.eq_ignore_ascii_case(b"identity")) {
+            return Err(target.encoded(&String::from_utf8_lossy(encoding)));
         }
         Ok(response)
     }

@@ -40,7 +40,8 @@ impl Target {
         let error = WireError::read(&body);
         let words = match &error {
             Some(error) if !error.message.is_empty() => error.message.clone(),
-            Some(_) | None => excerpt(&body),
+            // Struck out before anything is cut: what is left of half a key could not be found.
+            Some(_) | None => excerpt(&self.without_key(body.clone())),
         };
         let kind_words = error.map(|it| it.kind).unwrap_or_default();
         let kind = kind_of_status(status, &format!("{kind_words} {words}"));
@@ -91,6 +92,16 @@ impl Target {
         ModelFailure { http_status: Some(status), context, ..self.failure(kind, message) }
     }
 
+    /// The answer is packed, which nobody asked for.
+    pub(crate) fn encoded(&self, encoding: &str) -> ModelFailure {
+        let message = format!(
+            "the answer is encoded ({encoding}) although no encoding was asked for: switch \
+             compression off in the server, or in the proxy before it"
+        );
+        let failure = self.failure(ModelErrorKind::BadResponse, message);
+        ModelFailure { http_status: Some(200), ..failure }
+    }
+
     /// A limit passed.
     pub(crate) fn timed_out(&self, limit: Limit, status: Option<u16>) -> ModelFailure {
         let failure = self.failure(ModelErrorKind::Timeout, limit.to_string());
@@ -113,13 +124,25 @@ impl Target {
         } else if error.is_connect() && cause.contains("dns error") {
             format!("the host name of {address} cannot be resolved: {cause}")
         } else if let Some(tls) = tls_error(error) {
-            format!("no TLS connection to {address}: {tls}")
+            format!("no TLS connection to {address}: {tls}{}", self.scheme_advice(&tls))
         } else if error.is_connect() {
-            format!("no connection to {address}: {cause}")
+            format!("no connection to {address}: {cause}{}", self.scheme_advice(&cause))
         } else {
             format!("the connection to {address} broke before the answer: {cause}")
         };
         self.failure(ModelErrorKind::Transport, message)
+    }
+
+    /// What to try when a server does not begin to speak TLS.
+    fn scheme_advice(&self, cause: &str) -> &'static str {
+        let is_other = ["handshake eof", "corrupt message", "InvalidContentType"]
+            .iter()
+            .any(|words| cause.contains(words));
+        if self.url.scheme() == "https" && is_other {
+            " (does it speak HTTPS? Try http:// in base_url)"
+        } else {
+            ""
+        }
     }
 
     /// The connection broke in the middle of the answer.
@@ -282,6 +305,25 @@ mod tests {
     fn pages_are_shown_short() {
         assert_eq!(excerpt("<html>\n  <b>502</b>\n"), "<html> <b>502</b>");
         assert_eq!(excerpt(&"ä ".repeat(1_000)).chars().count(), EXCERPT_CHARS_MAX + 1);
+    }
+
+    /// Wherever a page is cut, and however often it holds the key, no piece of it is left.
+    #[test]
+    fn pages_are_shown_without_the_key() {
+        let key = "sk-SECRET-0123456789";
+        let target = Target::new("http://h/v1", Some("K"), |_| Some(key.to_owned())).ok().unwrap();
+        for before in 0..key.len() {
+            for body in [" sk-SECRET-0123456789".repeat(40), key.repeat(40)] {
+                let body = format!("{}{body}", "x".repeat(before));
+                for cut in [body.len(), body.len() - 7] {
+                    let body = body[..cut].to_owned();
+                    let refusal =
+                        Refusal { status: 500, retry_after_ms: None, location: None, body };
+                    let message = target.refused(refusal).message;
+                    assert!(!message.contains("sk-SEC"), "{message}");
+                }
+            }
+        }
     }
 
     #[test]

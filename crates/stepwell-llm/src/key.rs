@@ -5,8 +5,8 @@
 //!
 //! Invariant: no message of this module contains a key or what a file says.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{File, metadata};
+use std::io::{Error, Read as _};
 
 /// Behind the name of a variable: it names a file.
 const FILE_SUFFIX: &str = "_FILE";
@@ -39,7 +39,11 @@ pub fn find(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Str
         .ok_or_else(|| format!("the key's file {path} (environment variable {file_name}) is empty"))
 }
 
+/// A pipe or a device is refused before it is opened: to open one may wait for ever.
 fn read(path: &str) -> std::io::Result<String> {
+    if !metadata(path)?.is_file() {
+        return Err(Error::other("it is no regular file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
@@ -75,6 +79,8 @@ mod tests {
         check(&[("KEY", ""), ("KEY_FILE", &good)], Ok("sk-123456"));
         check(&[("KEY_FILE", &empty)], Err("is empty"));
         check(&[("KEY_FILE", "/nowhere/key")], Err("/nowhere/key (environment variable KEY_FILE)"));
+        check(&[("KEY_FILE", folder.to_str().unwrap())], Err("it is no regular file"));
+        check(&[("KEY_FILE", "/dev/zero")], Err("it is no regular file"));
         check(&[], Err("the environment variable KEY, which"));
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -21,6 +21,7 @@ pub mod endpoints;
 mod exchange;
 mod failure;
 pub mod key;
+mod listed;
 mod prefix;
 pub mod probe;
 mod read;

@@ -115,12 +115,23 @@ impl Target {
 
     /// A failure of this call, with the key struck out and its length bound.
     pub(crate) fn failure(&self, kind: ModelErrorKind, message: String) -> ModelFailure {
-        let secret = self.key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN);
-        let message = match secret {
-            Some(key) if message.contains(key) => message.replace(key, "[key]"),
-            Some(_) | None => message,
+        ModelFailure::new(self.endpoint.clone(), kind, shortened(self.without_key(message)))
+    }
+
+    /// Words of a server without the key that was sent to it, not even the begin of one at their end:
+    /// they may have been cut there.
+    pub(crate) fn without_key(&self, words: String) -> String {
+        const STRUCK: &str = "[key]";
+        let Some(key) = self.key.as_deref().filter(|key| key.len() >= SECRET_BYTES_MIN) else {
+            return words;
         };
-        ModelFailure::new(self.endpoint.clone(), kind, shortened(message))
+        let mut words = if words.contains(key) { words.replace(key, STRUCK) } else { words };
+        let begins = (SECRET_BYTES_MIN..key.len()).rev().filter_map(|end| key.get(..end));
+        if let Some(begin) = begins.into_iter().find(|begin| words.ends_with(begin)) {
+            words.truncate(words.len() - begin.len());
+            words.push_str(STRUCK);
+        }
+        words
     }
 }
 
@@ -233,6 +244,8 @@ mod tests {
         let target = with_key("sk-123456").ok().unwrap();
         let failure = target.failure(ModelErrorKind::Unauthorized, "no sk-123456, sorry".into());
         assert_eq!(failure.message, "no [key], sorry");
+        let failure = target.failure(ModelErrorKind::Unauthorized, "it was sk-1234".into());
+        assert_eq!(failure.message, "it was [key]");
     }
 
     #[test]

@@ -139,14 +139,19 @@ struct CompletionDetails {
     reasoning_tokens: Option<f64>,
 }
 
+/// Tokens that a server may claim for one call. No model takes so many; a larger number is a slip.
+const TOKENS_MAX: f64 = 1e9;
+
 impl WireUsage {
     pub(crate) fn to_usage(&self) -> stepwell_core::event::Usage {
         let details = self.prompt_tokens_details.as_ref();
         let cached = details.and_then(|it| it.cached_tokens).or(self.prompt_cache_hit_tokens);
-        let count = |tokens: Option<f64>| tokens.unwrap_or_default() as u64;
+        let count =
+            |tokens: Option<f64>| tokens.filter(|it| *it <= TOKENS_MAX).unwrap_or_default() as u64;
+        let prompt_tokens = count(self.prompt_tokens);
         stepwell_core::event::Usage {
-            prompt_tokens: count(self.prompt_tokens),
-            cached_tokens: count(cached),
+            prompt_tokens,
+            cached_tokens: count(cached).min(prompt_tokens),
             completion_tokens: count(self.completion_tokens),
             created_tokens: count(details.and_then(|it| {
                 it.created_cache_tokens.or(it.cache_write_tokens).or(it.cache_creation_tokens)
@@ -285,6 +290,21 @@ mod tests {
     #[test]
     fn parts_are_joined() {
         assert_eq!(text(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#), "ab");
+    }
+
+    /// What a server claims and cannot be: more of the prompt cached than there is, more tokens than
+    /// any model takes, less than none.
+    #[test]
+    fn absurd_counts_are_left_out() {
+        for (json, prompt, cached, completion) in [
+            (r#"{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":1000}}"#, 10, 10, 0),
+            (r#"{"prompt_tokens":9223372036854775808,"completion_tokens":7}"#, 0, 0, 7),
+            (r#"{"prompt_tokens":-5,"completion_tokens":1e300}"#, 0, 0, 0),
+        ] {
+            let usage = serde_json::from_str::<WireUsage>(json).unwrap().to_usage();
+            let told = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens);
+            assert_eq!(told, (prompt, cached, completion), "{json}");
+        }
     }
 
     #[test]

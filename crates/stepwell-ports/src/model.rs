@@ -69,6 +69,8 @@ pub struct ModelAnswer {
     pub tool_calls: Vec<WireToolCall>,
     /// Why it stopped.
     pub finish_reason: FinishReason,
+    /// The server's own word for that, where it says more.
+    pub finish_word: Option<String>,
     /// Tokens as the server counted them; zeros when it did not say.
     pub usage: Usage,
     /// Address that answered.

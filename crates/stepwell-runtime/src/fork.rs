@@ -361,7 +361,7 @@ fn edit_of(change: &Change, agent: &Agent, before: &SessionState) -> Result<Edit
             Edit::Arguments { call_id: *call_id, arguments }
         }
         Change::Reply { content, calls, .. } => {
-            Edit::ModelReply(reply_of(content, calls, agent, before))
+            Edit::ModelReply(Box::new(reply_of(content, calls, agent, before)))
         }
     })
 }
@@ -399,6 +399,7 @@ fn reply_of(
         tool_calls: calls.iter().map(call).collect(),
         answer_problem: form.and_then(|form| answer::problem(form, content.preview())),
         finish_reason: if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls },
+        finish_word: None,
         usage: Usage::default(),
         endpoint: "override".to_string(),
         first_token_ms: 0,

@@ -113,6 +113,7 @@ fn replied(agent: &Agent, step: u32, attempt: u32, answer: ModelAnswer) -> Model
         reasoning: Text::from(answer.reasoning),
         answer_problem,
         finish_reason: answer.finish_reason,
+        finish_word: answer.finish_word,
         usage: answer.usage,
         endpoint: answer.endpoint,
         first_token_ms: answer.first_token_ms,

@@ -261,6 +261,7 @@ fn answer(text: &str, tool_calls: Vec<WireToolCall>) -> Say {
         reasoning: String::new(),
         tool_calls,
         finish_reason: if asks { FinishReason::ToolCalls } else { FinishReason::Stop },
+        finish_word: None,
         usage: Usage {
             prompt_tokens: 100,
             cached_tokens: 80,

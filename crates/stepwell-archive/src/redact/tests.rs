@@ -111,6 +111,7 @@ fn replied() -> EventBody {
         tool_calls: Vec::new(),
         answer_problem: None,
         finish_reason: FinishReason::ToolCalls,
+        finish_word: None,
         usage: Usage::default(),
         endpoint: "http://m/v1".into(),
         first_token_ms: 1,

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, PathCompleter};
 
-use super::parse::{ID, address};
+use super::parse::{ID, address, model_address};
 use super::session::Actor;
 use crate::complete;
 
@@ -156,6 +156,7 @@ pub(crate) struct DoctorArgs {
         long,
         value_name = "URL",
         env = "STEPWELL_MODEL_URL",
+        value_parser = model_address,
         help = "Model server to ask, for example http://127.0.0.1:8000/v1 [default: as for serve]"
     )]
     pub(crate) model: Option<String>,

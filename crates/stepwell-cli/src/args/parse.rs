@@ -201,6 +201,9 @@ mod tests {
     fn model_addresses_are_checked_as_in_an_agent_file() {
         assert_eq!(model_address(" http://h:1/v1 ").unwrap(), "http://h:1/v1");
         assert_eq!(model_address("").unwrap(), "");
+        for good in ["HTTP://LOCALHOST/v1", "http://[::1]:8000", "https://h/v1?api-version=1"] {
+            assert_eq!(model_address(good).unwrap(), good);
+        }
         for (wrong, problem) in [
             ("127.0.0.1:8000", "it must begin with http://"),
             ("http://u:secret@h/v1", "it holds a user or password"),

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 use stepwell_core::Status;
-use stepwell_proto::v1::{Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
+use stepwell_proto::v1::{self, Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_end, cut_middle, render};
 use super::visible::{Care, block, brief};
@@ -228,8 +228,8 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
     }
     field("agent", agent(session));
     field("progress", progress(session));
-    field("tokens", tokens(session));
     let account = response.account.clone().unwrap_or_default();
+    field("tokens", tokens(session, &account));
     field("cache", usage::reading(&account));
     field("cost", usage::cost(&account));
     field("fork of", fork_of(session));
@@ -278,7 +278,10 @@ fn progress(session: &Session) -> String {
     format!("{steps}, {}", when::counted(session.head_seq, "event"))
 }
 
-fn tokens(session: &Session) -> String {
+fn tokens(session: &Session, account: &v1::Account) -> String {
+    if usage::is_uncounted(account) {
+        return usage::UNCOUNTED.to_owned();
+    }
     let usage = session.usage.unwrap_or_default();
     format!(
         "{} in, {} of them cached; {} out",

@@ -233,8 +233,20 @@ pub(crate) fn reading(account: &v1::Account) -> String {
     )
 }
 
+/// What stands for tokens and cost where the server tells none.
+pub(crate) const UNCOUNTED: &str = "unknown: the server tells no tokens";
+
+/// Whether there were replies, and none of them with tokens.
+pub(crate) fn is_uncounted(account: &v1::Account) -> bool {
+    let none = |it: &v1::ModelAccount| it.prompt_tokens == 0 && it.completion_tokens == 0;
+    account.models.iter().any(|it| it.replies > 0) && account.models.iter().all(none)
+}
+
 /// What it cost; empty when no model of it has a price.
 pub(crate) fn cost(account: &v1::Account) -> String {
+    if is_uncounted(account) && account.models.iter().any(|it| it.cost_micros.is_some()) {
+        return UNCOUNTED.to_owned();
+    }
     let costs: Vec<u64> = account.models.iter().filter_map(|it| it.cost_micros).collect();
     let unpriced = account.models.len() - costs.len();
     let sum = costs.iter().fold(0, |sum: u64, cost| sum.saturating_add(*cost));
@@ -406,6 +418,10 @@ mod tests {
         assert_eq!(cost(&one), "0.0123, without 1 model that has no price");
         let none = v1::Account::default();
         assert_eq!((reading(&none), cost(&none)), (String::new(), String::new()));
+        let silent = v1::ModelAccount { prompt_tokens: 0, completion_tokens: 0, ..account() };
+        let uncounted = v1::Account { models: vec![silent], ..v1::Account::default() };
+        assert!(is_uncounted(&uncounted) && !is_uncounted(&one) && !is_uncounted(&none));
+        assert_eq!(cost(&uncounted), UNCOUNTED);
     }
 
     #[test]

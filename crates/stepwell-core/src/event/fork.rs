@@ -1,5 +1,6 @@
 //! Content of the event with which a fork begins.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -55,7 +56,7 @@ pub enum Edit {
         output: Text,
     },
     /// The model said this.
-    ModelReply(ModelReplied),
+    ModelReply(Box<ModelReplied>),
     /// An open call that did not start has these arguments.
     Arguments {
         /// The call.

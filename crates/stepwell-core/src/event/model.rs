@@ -48,6 +48,9 @@ pub struct ModelReplied {
     pub answer_problem: Option<String>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
+    /// The server's own word for that, where it says more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_word: Option<String>,
     /// Tokens as the server counted them.
     pub usage: Usage,
     /// Address that answered.

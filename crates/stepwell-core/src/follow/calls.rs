@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::ids::{ApprovalId, CallId, TimestampMs};
 use crate::json::action_digest;
+use crate::output::NOT_ASKED;
 use crate::policy::{Ruling, arguments_value, hides_argument, rule_on, rulings};
 use crate::state::{Call, CallStatus, SessionState};
 
@@ -73,8 +74,13 @@ fn judge(open: OpenCall<'_>) -> EventBody {
     let OpenCall { agent, call, .. } = open;
     let Some(tool) = agent.tool(&call.tool) else { return refuse_unknown(open) };
     if let Some(problem) = &call.problem {
-        let cut_off = problem == CUT_OFF || problem == FILTERED;
-        let reason = if cut_off { RefusalReason::CutOff } else { RefusalReason::BadArguments };
+        let reason = if problem == CUT_OFF || problem == FILTERED {
+            RefusalReason::CutOff
+        } else if problem.starts_with(NOT_ASKED) {
+            RefusalReason::Forbidden
+        } else {
+            RefusalReason::BadArguments
+        };
         return refuse(open, reason, problem.clone());
     }
     if tool.kind == ToolKind::Sleep && sleep_ms(call).is_none() {

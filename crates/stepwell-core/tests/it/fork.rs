@@ -343,7 +343,7 @@ fn another_result_answers_an_open_question() {
 fn another_reply_is_followed_like_the_models_own() {
     let mut world = World::new();
     let other = reply(1, 1, "", vec![wants("find", "{}"), wants("erase", "{}")]);
-    let events = world.when(fork(&world.state, vec![Edit::ModelReply(other)]));
+    let events = world.when(fork(&world.state, vec![Edit::ModelReply(Box::new(other))]));
     assert_eq!(events, ["override_applied", "tool_scheduled", "tool_refused"]);
     let EventBody::OverrideApplied(it) = &world.events[world.events.len() - 3].body else {
         panic!()
@@ -425,7 +425,7 @@ fn an_edit_that_does_not_fit_says_so_and_changes_nothing() {
     for edit in [
         result("there"),
         Edit::Arguments { call_id: id(1, 1), arguments: JsonText::empty_object() },
-        Edit::ModelReply(reply(1, 1, "", Vec::new())),
+        Edit::ModelReply(Box::new(reply(1, 1, "", Vec::new()))),
         Edit::ToolResult { call_id: id(7, 1), outcome: ToolOutcome::Ok, output: Text::from("x") },
     ] {
         let refusal = world.refused(fork(&world.state, vec![edit]));

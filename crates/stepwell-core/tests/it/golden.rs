@@ -119,7 +119,7 @@ fn full_fork() -> OverrideApplied {
                 outcome: ToolOutcome::Error,
                 output: Text::from("no shelf"),
             },
-            Edit::ModelReply(reply(4, 1, "I look.", vec![wants("find", "{}")])),
+            Edit::ModelReply(Box::new(reply(4, 1, "I look.", vec![wants("find", "{}")]))),
             Edit::Arguments {
                 call_id: id(4, 1),
                 arguments: JsonText::parse(r#"{"box":9}"#).unwrap(),

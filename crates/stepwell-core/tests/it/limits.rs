@@ -1,7 +1,9 @@
 //! Each limit ends a session as `limit_reached`, with which one and why.
 
 use stepwell_core::agent::Limits;
-use stepwell_core::event::{EventBody, FinishReason, LimitKind, ModelErrorKind, Outcome, Timer};
+use stepwell_core::event::{
+    EventBody, FinishReason, LimitKind, ModelErrorKind, Outcome, Timer, Usage,
+};
 use stepwell_core::{Input, Status, TimestampMs};
 
 use crate::world::{START, World, agent, id, message, pause, reply, resume, wants};
@@ -73,6 +75,20 @@ fn replies_that_cannot_be_used_come_to_an_end() {
 }
 
 #[test]
+fn why_an_answer_was_cut_is_said_in_the_words_of_its_server() {
+    for (word, reason) in [
+        (None, "the model's output limit (max_tokens) cut its answer off"),
+        (Some("repetition"), "the server cut the answer off (finish_reason `repetition`)"),
+    ] {
+        let mut world = World::new();
+        let mut cut = reply(1, 1, "and so on", Vec::new());
+        (cut.finish_reason, cut.finish_word) = (FinishReason::Length, word.map(String::from));
+        world.when(Input::ModelReplied(cut));
+        ended(&world, LimitKind::OutputTokens, reason);
+    }
+}
+
+#[test]
 fn one_good_call_among_bad_ones_is_progress() {
     let mut world = limited(Limits { unusable_replies_max: 1, ..Limits::default() });
     world.calls(&[("find", r#"{"a":1}"#), ("fly", "{}")]);
@@ -102,6 +118,24 @@ fn the_tokens_are_counted() {
     step(&mut world, &[("find", "{}")]);
     step(&mut world, &[("find", r#"{"a":1}"#)]);
     ended(&world, LimitKind::Tokens, "220 of 220 tokens are used");
+}
+
+/// A server that tells no tokens does not lift the limit.
+#[test]
+fn tokens_that_nobody_tells_are_estimated() {
+    let mut world = limited(Limits { tokens_max: Some(1_000), ..Limits::default() });
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(3_000));
+    let mut silent = reply(1, 1, "", vec![wants("find", &long)]);
+    silent.usage = Usage::default();
+    world.when(Input::ModelReplied(silent));
+    let estimated = world.state.account.uncounted_tokens;
+    assert!((1_000..2_000).contains(&estimated), "{estimated}");
+    world.done(id(1, 1), "x");
+    let reason = format!(
+        "{estimated} of 1000 tokens are used; {estimated} of them are estimated by size, because the \
+         server told none for 1 of its replies"
+    );
+    ended(&world, LimitKind::Tokens, &reason);
 }
 
 #[test]

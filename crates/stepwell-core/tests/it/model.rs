@@ -139,6 +139,26 @@ fn the_rows_of_retry_after() {
     }
 }
 
+/// What one server asks for does not bind the next one.
+#[test]
+fn another_model_is_asked_without_the_wait_of_the_first() {
+    for error in [ModelErrorKind::RateLimited, ModelErrorKind::QuotaExhausted] {
+        let mut agent = agent();
+        agent.retry = RetryPolicy { attempts_max: 9, base_ms: 500, cap_ms: 60_000 };
+        agent.model.fallbacks = vec![fallback("other", 2)];
+        let mut world = World::of(agent);
+        for is_last in [false, true] {
+            let attempt = world.attempt();
+            let mut failure = crate::world::failure(1, attempt, error);
+            failure.retry_after_ms = Some(3_600_000);
+            world.when(Input::ModelFailed(failure));
+            let wait = world.state.timers[&Timer::ModelRetry].0 - world.now;
+            assert_eq!(wait < 2_000, is_last, "attempt {attempt}: {wait} ms");
+            world.wake();
+        }
+    }
+}
+
 fn fallback(name: &str, after_attempts: u32) -> FallbackModel {
     FallbackModel {
         after_attempts,

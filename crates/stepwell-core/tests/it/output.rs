@@ -187,6 +187,60 @@ fn no_call_may_be_asked_for() {
     assert!(end.reason.contains("tool_choice is none"), "{}", end.reason);
 }
 
+/// A server that makes calls nobody asked for: they do not run, the model is told, and the same is
+/// asked for again.
+#[test]
+fn a_call_that_was_not_asked_for_does_not_run() {
+    for (choice, told) in [
+        (ToolChoice::None, "no tool may be called here"),
+        (ToolChoice::Tool("put".into()), "`put` must be called first"),
+    ] {
+        let policy = OutputPolicy { tool_choice: choice, ..OutputPolicy::default() };
+        let mut world = bound(policy.clone(), true);
+        let before = asked(&world)["tool_choice"].clone();
+        let kinds = world.calls(&[("find", r#"{"a":1}"#), ("find", r#"{"a":2}"#)]);
+        let refused = ["model_replied", "tool_refused", "tool_refused", "model_requested"];
+        assert_eq!(kinds, refused);
+        assert!(last_message(&world).contains(told), "{}", last_message(&world));
+        assert_eq!(asked(&world)["tool_choice"], before);
+
+        let mut strict = bound(OutputPolicy { when_ignored: WhenIgnored::Fail, ..policy }, true);
+        assert_eq!(strict.calls(&[("find", "{}")]), ["model_replied", "session_finished"]);
+        let EventBody::SessionFinished(end) = strict.last() else { panic!("{:?}", strict.last()) };
+        assert!(end.reason.contains("called `find` although tool_choice is"), "{}", end.reason);
+    }
+}
+
+/// Of the calls of one reply, those that were asked for run.
+#[test]
+fn what_was_asked_for_runs_beside_what_was_not() {
+    let policy =
+        OutputPolicy { tool_choice: ToolChoice::Tool("find".into()), ..OutputPolicy::default() };
+    let mut world = bound(policy, true);
+    let kinds = world.calls(&[("put", r#"{"box":1}"#), ("find", r#"{"a":1}"#)]);
+    assert_eq!(kinds, ["model_replied", "tool_refused", "tool_scheduled"]);
+    world.done(id(1, 2), "x");
+    assert_eq!(asked(&world), serde_json::json!({}), "what must be called was called");
+    assert_eq!(world.calls(&[("put", r#"{"box":1}"#)])[1], "tool_scheduled");
+}
+
+#[test]
+fn a_reply_of_nothing_is_no_answer() {
+    let mut agent = agent();
+    agent.limits = Limits { unusable_replies_max: 3, ..Limits::default() };
+    let mut world = World::of(agent);
+    assert_eq!(world.answer(""), ["model_replied", "model_requested"]);
+    assert!(last_message(&world).starts_with("The reply was empty"));
+    assert_eq!(world.answer(" \n"), ["model_replied", "model_requested"]);
+    assert_eq!(world.answer(""), ["model_replied", "session_finished"]);
+    let EventBody::SessionFinished(end) = world.last() else { panic!("{:?}", world.last()) };
+    assert_eq!(end.limit, Some(LimitKind::UnusableReplies));
+    // A form may be the empty text.
+    let mut world = bound(answered(AnswerForm::Regex("a*".into())), false);
+    assert_eq!(world.answer(""), ["model_replied", "session_finished"]);
+    assert_eq!(world.status(), Status::Completed);
+}
+
 #[test]
 fn strict_tools_are_sent_with_the_schema_that_engines_accept() {
     let mut agent = agent();

@@ -196,7 +196,7 @@ fn some_edits(call_id: CallId, chance: &Chance) -> Vec<Edit> {
         0 => vec![Edit::ToolResult { call_id, outcome: ToolOutcome::Ok, output: text }],
         1 => vec![Edit::Arguments { call_id, arguments: JsonText::empty_object() }],
         2 => vec![Edit::Message { content: text }],
-        3 => vec![Edit::ModelReply(some_reply(call_id.step, 1, chance))],
+        3 => vec![Edit::ModelReply(Box::new(some_reply(call_id.step, 1, chance)))],
         _ => Vec::new(),
     }
 }

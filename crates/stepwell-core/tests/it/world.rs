@@ -143,6 +143,7 @@ pub(crate) fn reply(step: u32, attempt: u32, content: &str, calls: Vec<ToolCall>
         tool_calls: calls,
         answer_problem: None,
         finish_reason,
+        finish_word: None,
         usage: Usage {
             prompt_tokens: 100,
             cached_tokens: 0,

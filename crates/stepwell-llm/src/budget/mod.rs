@@ -104,7 +104,7 @@ impl Budgets {
 fn too_long(target: &Target, limit: u64, tokens: u64, unit: &str) -> ModelFailure {
     let message = format!(
         "not sent, because it cannot fit: the prompt has {tokens} {unit}, and the model takes \
-         {limit} (max_model_len)"
+         {limit}, as its server lists it"
     );
     let failure = target.failure(ModelErrorKind::ContextTooLong, message);
     ModelFailure {

@@ -14,6 +14,7 @@ use tokio::time::{Duration, Instant, timeout};
 use super::counts::{Counted, Counts};
 use crate::body::body;
 use crate::endpoints::{beside, in_api};
+use crate::listed::context_of;
 use crate::read::read_whole;
 use crate::target::Target;
 
@@ -133,17 +134,6 @@ impl Server {
 }
 
 #[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-    max_model_len: Option<u64>,
-}
-
-#[derive(Deserialize)]
 struct Tokenized {
     count: u64,
 }
@@ -151,8 +141,8 @@ struct Tokenized {
 impl Asking<'_> {
     async fn limit(&self) -> Option<u64> {
         let request = self.client.get(in_api(&self.target.url, "models"));
-        let Models { data } = self.answer(request).await.ok()?;
-        data.into_iter().find(|it| it.id == self.model)?.max_model_len
+        let models = self.answer(request).await.ok()?;
+        context_of(&models, self.model)
     }
 
     /// A message by its JSON text, which is no shorter than what the template makes of it: a message

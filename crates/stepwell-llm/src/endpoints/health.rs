@@ -63,6 +63,8 @@ enum Breaker {
 pub struct Health {
     breaker: Breaker,
     busy_until_ms: u64,
+    /// It asked to be left alone until then, however long that is.
+    asked_until_ms: u64,
     /// When it came back.
     up_since_ms: Option<u64>,
     /// Requests of this process.
@@ -84,6 +86,7 @@ impl Default for Health {
         Self {
             breaker: Breaker::Closed { failures: 0 },
             busy_until_ms: 0,
+            asked_until_ms: 0,
             up_since_ms: None,
             in_flight: 0,
             report: None,
@@ -104,6 +107,16 @@ impl Health {
                 Standing::Down { until_ms: now_ms.saturating_add(OPEN_MS.0) }
             }
             Breaker::Open { .. } | Breaker::Trial { is_under_way: false, .. } => Standing::Trial,
+        }
+    }
+
+    /// How long it is known to be of no use.
+    pub fn free_in_ms(&self, now_ms: u64) -> u64 {
+        match self.breaker {
+            Breaker::Closed { .. } => self.asked_until_ms.saturating_sub(now_ms),
+            Breaker::Open { until_ms, .. } => until_ms.saturating_sub(now_ms),
+            Breaker::Trial { is_under_way: true, .. } => OPEN_MS.0,
+            Breaker::Trial { is_under_way: false, .. } => 0,
         }
     }
 
@@ -140,12 +153,16 @@ impl Health {
     pub fn end(&mut self, ending: Ending, now_ms: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match ending {
-            Ending::Good => self.close(now_ms),
+            Ending::Good => {
+                self.close(now_ms);
+                self.asked_until_ms = 0;
+            }
             Ending::Busy { retry_after_ms } => {
                 // It answers, so it is there.
                 self.close(now_ms);
-                let wait_ms = retry_after_ms.unwrap_or(BUSY_MS).min(BUSY_MS_MAX);
-                self.busy_until_ms = now_ms.saturating_add(wait_ms);
+                let wait_ms = retry_after_ms.unwrap_or(BUSY_MS);
+                self.busy_until_ms = now_ms.saturating_add(wait_ms.min(BUSY_MS_MAX));
+                self.asked_until_ms = now_ms.saturating_add(wait_ms);
             }
             Ending::Unreachable => self.open(now_ms),
             Ending::Failed => match self.breaker {

@@ -1,7 +1,15 @@
-//! The load of a vLLM server out of the text of its `/metrics`.
+//! The load of a server out of the text of its `/metrics`.
 
-/// The gauges that together are the requests of a server.
-const GAUGES: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
+/// The gauges that together are the requests of a server: what runs and what waits, of vLLM, `SGLang`
+/// and llama.cpp.
+const GAUGES: [&str; 6] = [
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "sglang:num_running_reqs",
+    "sglang:num_queue_reqs",
+    "llamacpp:requests_processing",
+    "llamacpp:requests_deferred",
+];
 
 /// Requests that run or wait, over all engines of the server; `None` when it does not say.
 pub fn requests(metrics: &str) -> Option<u64> {
@@ -43,6 +51,14 @@ vllm:num_preemptions_total{engine=\"0\"} 9.0
 ";
         assert_eq!(requests(metrics), Some(6));
         assert_eq!(requests("vllm:num_requests_running 4"), Some(4));
+        assert_eq!(
+            requests("llamacpp:requests_processing 2\nllamacpp:requests_deferred 1"),
+            Some(3)
+        );
+        assert_eq!(
+            requests("sglang:num_running_reqs{m=\"a\"} 2.0\nsglang:num_queue_reqs 5"),
+            Some(7)
+        );
     }
 
     #[test]

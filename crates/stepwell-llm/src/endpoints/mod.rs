@@ -85,7 +85,16 @@ impl Endpoints {
         drop(replicas);
         debug!(endpoint = %target.endpoint, key = affinity.key, why = why.as_str(), "placed");
         let endpoint = Some(target.endpoint.clone());
-        Some((target, Lease { endpoints: self.clone(), endpoint }))
+        let peers = targets.into_iter().map(|it| it.endpoint).collect();
+        Some((target, Lease { endpoints: self.clone(), endpoint, peers }))
+    }
+
+    /// How long it takes until one of these can be asked; `None` for none of them.
+    fn free_in_ms(&self, endpoints: &[String]) -> Option<u64> {
+        let now_ms = self.now_ms();
+        let replicas = self.lock();
+        let known = endpoints.iter().map(|it| replicas.get(it));
+        known.map(|it| it.map_or(0, |it| it.health.free_in_ms(now_ms))).min()
     }
 
     fn end(&self, endpoint: &str, ending: Ending) {
@@ -117,18 +126,27 @@ fn forget_the_oldest(replicas: &mut BTreeMap<String, Replica>) {
 pub(crate) struct Lease {
     endpoints: Arc<Endpoints>,
     endpoint: Option<String>,
+    /// The other replicas of its model.
+    peers: Vec<String>,
 }
 
 impl Lease {
-    /// The request ended so.
-    pub(crate) fn end<T>(mut self, outcome: &Result<T, ModelFailure>) {
-        let ending = match outcome {
+    /// The request ended so. A wait that its server asks for is shortened to that for another replica.
+    pub(crate) fn end<T>(mut self, outcome: Result<T, ModelFailure>) -> Result<T, ModelFailure> {
+        let ending = match &outcome {
             Ok(_) => Ending::Good,
             Err(failure) => ending_of(failure),
         };
         if let Some(endpoint) = self.endpoint.take() {
             self.endpoints.end(&endpoint, ending);
         }
+        outcome.map_err(|failure| match self.endpoints.free_in_ms(&self.peers) {
+            Some(free_in_ms) => {
+                let shorter = failure.retry_after_ms.map(|asked_ms| asked_ms.min(free_in_ms));
+                ModelFailure { retry_after_ms: shorter.filter(|wait_ms| *wait_ms > 0), ..failure }
+            }
+            None => failure,
+        })
     }
 }
 
@@ -182,13 +200,33 @@ mod tests {
         let endpoints = Arc::new(Endpoints::new());
         let hosts = ["a", "b", "c"];
         let (first, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
-        lease.end(&failure(ModelErrorKind::Transport));
+        let _ = lease.end(failure(ModelErrorKind::Transport));
         let (second, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
         assert_ne!(first.endpoint, second.endpoint);
-        lease.end(&Ok(()));
+        lease.end(Ok(())).unwrap();
         let held = Affinity { key: "k".into(), holder: Some(second.endpoint.clone()) };
         let (third, _lease) = endpoints.place(targets(&hosts), &held).unwrap();
         assert_eq!(third.endpoint, second.endpoint);
+    }
+
+    /// The wait that `host`, which is asked first, ends with when it asks for an hour.
+    #[track_caller]
+    fn wait_of(endpoints: &Arc<Endpoints>, hosts: &[&str], host: &str) -> Option<u64> {
+        let (target, lease) = endpoints.place(targets(hosts), &affinity("k", Some(host))).unwrap();
+        assert!(target.endpoint.contains(host), "{}", target.endpoint);
+        let busy = failure(ModelErrorKind::RateLimited).unwrap_err();
+        let busy = ModelFailure { retry_after_ms: Some(3_600_000), ..busy };
+        lease.end::<()>(Err(busy)).unwrap_err().retry_after_ms
+    }
+
+    #[test]
+    fn a_wait_that_one_replica_asks_for_does_not_bind_the_others() {
+        let endpoints = Arc::new(Endpoints::new());
+        assert_eq!(wait_of(&endpoints, &["a"], "a"), Some(3_600_000));
+        let endpoints = Arc::new(Endpoints::new());
+        assert_eq!(wait_of(&endpoints, &["a", "b"], "a"), None);
+        let wait = wait_of(&endpoints, &["a", "b"], "b").unwrap();
+        assert!((3_500_000..=3_600_000).contains(&wait), "both ask for an hour: {wait}");
     }
 
     #[test]
@@ -196,7 +234,7 @@ mod tests {
         let endpoints = Arc::new(Endpoints::new());
         for _ in 0..10 {
             let (_, lease) = endpoints.place(targets(&["a"]), &affinity("k", None)).unwrap();
-            lease.end(&failure(ModelErrorKind::Transport));
+            let _ = lease.end(failure(ModelErrorKind::Transport));
         }
         assert!(endpoints.place(Vec::new(), &affinity("k", None)).is_none());
     }
@@ -224,7 +262,7 @@ mod tests {
         for number in 0..REPLICAS_MAX + 10 {
             let host = format!("host-{number}");
             let (_, lease) = endpoints.place(targets(&[&host]), &affinity("k", None)).unwrap();
-            lease.end(&Ok(()));
+            lease.end(Ok(())).unwrap();
         }
         assert_eq!(endpoints.lock().len(), REPLICAS_MAX);
     }

@@ -14,11 +14,15 @@ use stepwell_ports::ModelFailure;
 
 use crate::connect::Clients;
 use crate::endpoints::{beside, in_api, load};
+use crate::listed::context_of;
 use crate::read::read_whole;
 use crate::target::Target;
 
 /// How long one answer may take.
-const ANSWER_MS_MAX: u64 = 120_000;
+const ANSWER_MS_MAX: u64 = 60_000;
+
+/// Tries in a row without any answer after which the server is not asked for more.
+const LOST_MAX: usize = 2;
 
 /// Bytes of an answer that are read, at most.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -62,9 +66,16 @@ pub async fn probe(
         .map_err(|error| target.unreachable(&error, ANSWER_MS_MAX))?;
     let prober = Prober { client, target, model };
     let mut found = vec![prober.context().await?];
+    let mut lost = 0;
     for it in tries::tries() {
         let answer = prober.post(prober.target.url.clone(), &tries::body(model, &it.members)).await;
+        lost = if matches!(answer, Err(Refused::Lost(_))) { lost + 1 } else { 0 };
         found.push(judged(&it, answer));
+        if lost >= LOST_MAX {
+            let detail = format!("not tried, because {LOST_MAX} tries in a row had no answer");
+            found.push(Capability { name: "the rest", support: Support::Unknown, detail });
+            return Ok(found);
+        }
     }
     found.extend(prober.history().await);
     found.push(prober.cache(nonce).await);
@@ -111,10 +122,7 @@ impl Prober<'_> {
                 return Ok(Capability { name, support: Support::Unknown, detail: words });
             }
         };
-        let models = listed.get("data").and_then(Value::as_array);
-        let own = models.into_iter().flatten().find(|it| it["id"] == self.model);
-        let tokens = own.and_then(|it| it.get("max_model_len")).and_then(Value::as_u64);
-        Ok(match tokens {
+        Ok(match context_of(&listed, self.model) {
             Some(tokens) => {
                 Capability { name, support: Support::Yes, detail: format!("{tokens} tokens") }
             }

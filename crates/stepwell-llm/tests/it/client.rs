@@ -274,6 +274,26 @@ async fn a_page_is_no_answer() {
 }
 
 #[tokio::test]
+async fn a_packed_answer_is_named() {
+    let packed = response("200 OK", "content-encoding: gzip\r\n", "\u{1f}packed");
+    let failure = failure_of(&packed).await;
+    check(&failure, ModelErrorKind::BadResponse, Some(200), "encoded (gzip)");
+    let plain = response("200 OK", "content-encoding: identity\r\n", "nothing");
+    assert!(!failure_of(&plain).await.message.contains("encoded"));
+}
+
+#[tokio::test]
+async fn https_to_a_server_that_speaks_http_says_what_to_try() {
+    let peer = Peer::listen().await;
+    let base_url = peer.base_url().replacen("http://", "https://", 1);
+    let client = OpenAiClient::new();
+    let asking = ask(&client, request(base_url, PATIENT));
+    let closing = async { drop(peer.accept().await) };
+    let (outcome, ()) = tokio::join!(asking, closing);
+    check(&outcome.unwrap_err(), ModelErrorKind::Transport, None, "Try http://");
+}
+
+#[tokio::test]
 async fn a_connection_that_is_refused_names_the_address() {
     let peer = Peer::listen().await;
     let base_url = peer.base_url();

@@ -190,10 +190,19 @@ fn finish_reasons_of_dialects_are_known() {
         ("eos", FinishReason::Stop),
         ("tool_use", FinishReason::ToolCalls),
         ("MAX_TOKENS", FinishReason::Length),
-        ("repetition", FinishReason::Length),
         ("content_filter", FinishReason::ContentFilter),
     ] {
-        assert_eq!(answer_of(&[end(reason)]).finish_reason, expected, "{reason}");
+        let answer = answer_of(&[end(reason)]);
+        assert_eq!((answer.finish_reason, answer.finish_word), (expected, None), "{reason}");
+    }
+    for (reason, expected) in [
+        ("repetition", FinishReason::Length),
+        ("SAFETY", FinishReason::ContentFilter),
+        ("banana", FinishReason::Stop),
+    ] {
+        let answer = answer_of(&[end(reason)]);
+        let word = answer.finish_word.unwrap();
+        assert_eq!((answer.finish_reason, word), (expected, reason.to_lowercase()), "{reason}");
     }
     for reason in ["abort", "error"] {
         let outcome = outcome_of(&[delta(r#"{"content":"a"}"#), end(reason)]);

@@ -77,6 +77,7 @@ fn after_reply(agent: &Agent, (prompt, generated): (&[u32], &[u32])) -> SessionS
         tool_calls: Vec::new(),
         answer_problem: None,
         finish_reason: FinishReason::Stop,
+        finish_word: None,
         usage: Usage::default(),
         endpoint: String::new(),
         first_token_ms: 1,

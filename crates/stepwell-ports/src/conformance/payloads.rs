@@ -41,6 +41,7 @@ fn replied(arguments: &str) -> ModelReplied {
         }],
         answer_problem: None,
         finish_reason: FinishReason::ToolCalls,
+        finish_word: None,
         usage: Usage::default(),
         endpoint: "http://127.0.0.1:8000/v1".into(),
         first_token_ms: 1,

@@ -205,17 +205,48 @@ fn checked_url(section: &Section<'_>, key: &str, url: &Placed<String>) -> Option
 /// What is wrong with it, to follow the name of the field.
 pub fn check_url(text: &str) -> Result<&str, &'static str> {
     let text = text.trim();
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let authority = rest.and_then(|it| it.split(['/', '?', '#']).next()).unwrap_or_default();
-    if rest.is_none() {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let is_http = ["http", "https"].iter().any(|it| it.eq_ignore_ascii_case(scheme));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    if !is_http {
         Err("must begin with http:// or https://, for example \"http://127.0.0.1:8000/v1\"")
     } else if authority.contains('@') {
         Err("holds a user or password, which every session would keep: use `api_key_env`")
+    } else if query.split('&').any(names_a_secret) {
+        Err("holds a key in its query, which every session would keep: use `api_key_env`")
+    } else if !has_port_or_none(authority) {
+        Err("has behind its colon no port from 1 to 65535")
     } else if authority.is_empty() || text.contains(char::is_whitespace) {
         Err("is no address: write for example \"http://127.0.0.1:8000/v1\"")
     } else {
         Ok(text)
     }
+}
+
+/// Whether a part of a query is a key by its name. Others are for gateways: `api-version=…`.
+fn names_a_secret(part: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "key",
+        "apikey",
+        "token",
+        "accesstoken",
+        "sig",
+        "signature",
+        "password",
+        "secret",
+        "subscriptionkey",
+    ];
+    let name = part.split('=').next().unwrap_or_default();
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    NAMES.contains(&plain.to_ascii_lowercase().as_str())
+}
+
+/// Whether what stands behind the host of `HOST:PORT` or `[IPV6]:PORT` is a port, if there is any.
+fn has_port_or_none(authority: &str) -> bool {
+    let behind_ipv6 = authority.rsplit_once(']').map(|(_, rest)| rest);
+    let port = behind_ipv6.unwrap_or(authority).rsplit_once(':').map(|(_, port)| port);
+    port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// The value is not quoted in the message: it may be the key itself.

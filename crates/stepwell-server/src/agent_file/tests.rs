@@ -310,6 +310,7 @@ fn a_model_that_cannot_be_asked_is_refused() {
             "line 4, column 12: `base_url` must begin with http",
         ),
         ("[model]\nbase_url = \"http://\"", "line 4, column 12: `base_url` is no address"),
+        ("[model]\nbase_url = \"http://h:0/v1\"", "`base_url` has behind its colon no port"),
         ("[model]\nbase_url = \"http://me:pw@host/v1\"", "holds a user or password"),
         ("[[model.fallback]]\nname = \"b\"", "[[model.fallback]] needs `base_url`"),
         (

@@ -52,6 +52,7 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls,
             finish_reason,
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: 1,
                 cached_tokens: 0,

@@ -55,6 +55,7 @@ impl ModelPort for Script {
             reasoning: String::new(),
             tool_calls: vec![],
             finish_reason: FinishReason::Stop,
+            finish_word: None,
             usage: Usage {
                 prompt_tokens: 10,
                 cached_tokens: 4,

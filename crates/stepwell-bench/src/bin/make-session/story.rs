@@ -152,6 +152,7 @@ impl Story {
             reasoning: Text::default(),
             answer_problem: None,
             finish_reason: if is_last { FinishReason::Stop } else { FinishReason::ToolCalls },
+            finish_word: None,
             tool_calls: calls,
             usage: Usage {
                 prompt_tokens: self.prompt_tokens,

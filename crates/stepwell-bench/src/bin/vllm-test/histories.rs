@@ -139,6 +139,7 @@ pub(crate) fn replied(step: u32, answer: &ModelAnswer) -> ModelReplied {
             FinishReason::Stop if !answer.tool_calls.is_empty() => FinishReason::ToolCalls,
             reason => reason,
         },
+        finish_word: answer.finish_word.clone(),
         usage: answer.usage,
         answer_problem: None,
         endpoint: answer.endpoint.clone(),

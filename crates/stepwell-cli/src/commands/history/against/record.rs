@@ -327,6 +327,7 @@ pub(super) mod tests {
             tool_calls: tool_calls.map(|(index, arguments)| call(index, arguments)).collect(),
             answer_problem: None,
             finish_reason: FinishReason::ToolCalls,
+            finish_word: None,
             usage: Usage::default(),
             endpoint: String::new(),
             first_token_ms: 0,
