@@ -264,8 +264,8 @@ pub(crate) struct WorkerSettings {
 pub(crate) struct DoctorSettings {
     /// Data folder.
     pub(crate) data: PathBuf,
-    /// Where a server would listen.
-    pub(crate) listen: SocketAddr,
+    /// Where a server would listen; `None` when the one that was named is on another machine.
+    pub(crate) listen: Option<SocketAddr>,
     /// Model server.
     pub(crate) model_url: Option<String>,
     /// Model that agents use by default.
@@ -366,11 +366,15 @@ impl Config {
         })
     }
 
-    /// Settings of `doctor`.
-    pub(crate) fn doctor(&self, args: &DoctorArgs) -> anyhow::Result<DoctorSettings> {
+    /// Settings of `doctor`, for the server that the global arguments name.
+    pub(crate) fn doctor(&self, args: &DoctorArgs, server: &str) -> anyhow::Result<DoctorSettings> {
+        let listen = match args.listen.or(self.file.listen) {
+            Some(listen) => Some(listen),
+            None => address_here(server),
+        };
         Ok(DoctorSettings {
+            listen,
             data: self.data(args.data.as_deref())?,
-            listen: self.listen(args.listen)?,
             model_url: args.model.clone().or_else(|| self.file.model_url.clone()),
             model: self.file.model.clone(),
             api_key_env: args.api_key_env.clone().or_else(|| self.file.api_key_env.clone()),
@@ -438,6 +442,15 @@ fn chosen(given: Option<&String>, filed: Option<&String>) -> Option<String> {
 }
 
 /// `host:7171` means `http://host:7171`.
+/// Where a server listens that commands on this machine name so.
+fn address_here(server: &str) -> Option<SocketAddr> {
+    let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let named = authority.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let listen: SocketAddr = named.as_deref().unwrap_or(authority).parse().ok()?;
+    listen.ip().is_loopback().then_some(listen)
+}
+
 fn with_scheme(server: &str) -> String {
     let server = server.trim_end_matches('/');
     if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
@@ -577,6 +590,22 @@ completion = 0.60
         assert_eq!(settings.worker_concurrency, Some(CONCURRENCY_DEFAULT));
         assert_eq!(config.server(None), SERVER_DEFAULT);
         assert_eq!(config.server(Some("")), SERVER_DEFAULT);
+    }
+
+    #[test]
+    fn doctor_looks_at_the_port_of_the_server_that_is_named() {
+        for (server, listen) in [
+            (SERVER_DEFAULT, Some(LISTEN_DEFAULT)),
+            ("http://127.0.0.1:7272", Some("127.0.0.1:7272")),
+            ("http://localhost:7272/", Some("127.0.0.1:7272")),
+            ("http://[::1]:7272", Some("[::1]:7272")),
+            ("http://192.0.2.1:7272", None),
+            ("http://gpu:7171", None),
+            ("https://stepwell.example", None),
+        ] {
+            let found = address_here(server).map(|it| it.to_string());
+            assert_eq!(found.as_deref(), listen, "{server}");
+        }
     }
 
     #[test]

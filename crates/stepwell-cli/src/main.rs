@@ -31,10 +31,13 @@ use crate::exit::Exit;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    // Commands that tools run must not inherit what our parent left open.
-    stepwell_worker::close_inherited_handles();
     complete::answer_shell();
     let cli = Cli::parse();
+    // Commands that tools run must not inherit what our parent left open. All else may be given a file
+    // as an open handle: `verify <(…)`.
+    if cli.command.runs_tools() {
+        stepwell_worker::close_inherited_handles();
+    }
     let color = cli.global.color;
     let exit = run(cli).unwrap_or_else(|error| {
         let exit = exit::of_error(&error);

@@ -68,11 +68,13 @@ impl FromStr for SessionId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        text.parse().map(Self).map_err(|_| IdError {
-            what: "session id",
-            text: text.to_string(),
-            expected: "it has 26 letters and digits",
-        })
+        let wrong = |expected| IdError { what: "session id", text: text.to_string(), expected };
+        let id: ulid::Ulid = text.parse().map_err(|_| wrong("it has 26 letters and digits"))?;
+        // 26 characters hold 130 bits, an id 128: what is too large would be cut to another id.
+        if text.starts_with(|first| first > '7') {
+            return Err(wrong("its first character is a digit from 0 to 7"));
+        }
+        Ok(Self(id))
     }
 }
 

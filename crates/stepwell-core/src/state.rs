@@ -392,6 +392,22 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
+    /// Whether only a person can move a session that is here: nothing of it runs, and no time that
+    /// passes leads on. All lists mark the same sessions by it.
+    pub fn needs_person(self) -> bool {
+        match self {
+            Self::WaitingApproval | Self::WaitingInput | Self::Paused | Self::Quarantined => true,
+            Self::Pending
+            | Self::Thinking
+            | Self::ExecutingTools
+            | Self::Sleeping
+            | Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::LimitReached => false,
+        }
+    }
+
     /// Whether the session will not move again by itself or by an input.
     pub fn is_final(self) -> bool {
         match self {
@@ -515,10 +531,11 @@ impl SessionState {
         } else if any(|it| matches!(it, CallStatus::AwaitingApproval | CallStatus::AwaitingOutcome))
         {
             Status::WaitingApproval
+        } else if any(|it| matches!(it, CallStatus::AwaitingAnswer)) {
+            // As with an approval: the answer is taken in a pause, too.
+            Status::WaitingInput
         } else if self.paused.is_some() {
             Status::Paused
-        } else if any(|it| matches!(it, CallStatus::AwaitingAnswer)) {
-            Status::WaitingInput
         } else if any(|it| matches!(it, CallStatus::AwaitingRetry | CallStatus::Sleeping)) {
             Status::Sleeping
         } else {

@@ -79,8 +79,8 @@ impl Ending {
     }
 }
 
-/// A call of a write tool that parent and fork may both run. It ran in the parent after the moment of
-/// the fork, or was on its way at that moment: what it did stays done, and the fork may do it again.
+/// A call of a write tool that ran in the parent after the moment of the fork, or was on its way at
+/// that moment: what it did stays done, and the fork may do it again, or is told otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hazard {
     /// When it was started in the parent; when it was let run, if it did not start.
@@ -93,6 +93,8 @@ pub struct Hazard {
     pub arguments: String,
     /// How it ended in the parent.
     pub ending: Ending,
+    /// The fork does not run it: a change gives its result there.
+    pub result_given: bool,
 }
 
 impl Survey {
@@ -246,7 +248,8 @@ impl Survey {
     }
 
     /// What the parent did to the world after `at`, or was about to do then, in its order. `before` is
-    /// its state then. What a change of the fork gives the result of does not run there.
+    /// its state then. What a change of the fork gives the result of does not run there, so of such a
+    /// call only what ran in the parent counts.
     pub fn hazards(
         &self,
         at: Seq,
@@ -259,19 +262,26 @@ impl Survey {
                 |it: &Edit| matches!(it, Edit::ToolResult { call_id, .. } if *call_id == wanted);
             edits.iter().any(gives)
         };
-        let writes =
-            |call: &Called| agent.tool(&call.tool).is_none_or(|tool| tool.effect == Effect::Write);
+        // What was a write tool there did something, whatever it is here.
+        let writes = |call: &Called| {
+            let is_write = |agent: &Agent| {
+                agent.tool(&call.tool).is_none_or(|tool| tool.effect == Effect::Write)
+            };
+            is_write(agent) || before.agent().is_some_and(|theirs| is_write(theirs))
+        };
         let mut hazards = Vec::new();
         for (call_id, call) in &self.calls {
-            if !writes(call) || is_given(*call_id) {
+            if !writes(call) {
                 continue;
             }
+            let result_given = is_given(*call_id);
             let hazard = |seq, arguments: &str, ending| Hazard {
                 seq,
                 call_id: *call_id,
                 tool: call.tool.clone(),
                 arguments: arguments.into(),
                 ending,
+                result_given,
             };
             let ending = call.settled.map_or(Ending::Unknown, |(_, ending)| ending);
             let later = call.dispatched.partition_point(|(seq, _)| *seq <= at);
@@ -282,7 +292,7 @@ impl Survey {
                 (Open::MayHaveRun, Some((seq, given))) => {
                     hazards.push(hazard(*seq, given, ending));
                 }
-                (Open::MayRun, _) if later.is_empty() => {
+                (Open::MayRun, _) if later.is_empty() && !result_given => {
                     let let_run = call.scheduled.iter().rev().find(|seq| **seq <= at);
                     let seq = let_run.copied().unwrap_or(at);
                     let given = before.calls.get(call_id).map(Call::effective_arguments);

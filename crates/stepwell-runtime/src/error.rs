@@ -46,7 +46,7 @@ pub enum EngineError {
         problem: String,
     },
     /// The session's log cannot be used.
-    #[error("session {session_id} is quarantined: {reason}")]
+    #[error("session {session_id} cannot be used, its history is damaged: {reason}")]
     Quarantined {
         /// The session.
         session_id: SessionId,

@@ -14,8 +14,8 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use stepwell_ports::retention::{CopyProgress, CopyWatcher, StoreCopy};
 
-use crate::folder;
 use crate::read::{self, ReadError, Target};
+use crate::{check, folder};
 
 /// Pages of one step: 4 MiB.
 const STEP_PAGES: i32 = 256;
@@ -118,11 +118,13 @@ fn copy_pages(
 
 /// A backup that cannot be read is found now and not when it is needed.
 fn check(copy: &Connection) -> Result<(), ReadError> {
-    let found: String = copy.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-    if found == "ok" {
-        return Ok(());
+    match check::contradiction(copy)? {
+        None => Ok(()),
+        Some(found) => Err(ReadError::Damaged(format!(
+            "no backup is made, for the file is damaged ({found}): stop the server and copy the \
+             folder as it is"
+        ))),
     }
-    Err(ReadError::Damaged(format!("a copy of it fails its check: {found}")))
 }
 
 fn failed(file: &Path, error: &io::Error) -> ReadError {

@@ -49,6 +49,14 @@ pub(crate) fn create(folder: &Path) -> Result<(), OpenError> {
     builder.create(folder).map_err(|error| OpenError::folder(folder, &error))
 }
 
+/// Gives a finished file its name, and makes that durable.
+pub(crate) fn give_name(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    let folder = to.parent().unwrap_or_else(|| Path::new("."));
+    // Without it a crash could bring the old name back.
+    File::open(folder)?.sync_all()
+}
+
 /// Makes a file for its owner only, if there is none: a database has the rights of the file that it
 /// finds, and gives them to its log. When that fails, opening it says why.
 pub(crate) fn make_private(file: &Path) {

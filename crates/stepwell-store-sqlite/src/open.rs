@@ -1,6 +1,6 @@
 //! Opening: checks first, then the lock, then the database.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -37,16 +37,46 @@ pub(crate) fn for_writing(folder: &Path, options: &SqliteOptions) -> Result<Open
     // Only the holder of the lock makes copies.
     copy::remove_left(folder);
     let file = folder::database(folder);
+    let about = About::all("open");
+    let failed = |error: rusqlite::Error| about.error(folder, &error);
     if file.exists() {
         check_found(folder, &file, Need::Writing)?;
         report_unclean_end(&file);
+    } else {
+        make(&file).map_err(failed)?;
+        folder::give_name(&new_of(&file), &file)
+            .map_err(|error| OpenError::folder(folder, &error))?;
     }
-    let about = About::all("open");
-    let failed = |error: rusqlite::Error| about.error(folder, &error);
     let mut conn = write_connection(&file).map_err(failed)?;
     schema::migrate(&mut conn).map_err(failed)?;
     write::forget_imports(&conn).map_err(failed)?;
     Ok(Opened { lock, conn })
+}
+
+/// Makes a store under another name, so that one is there whole or not at all: an empty file is then
+/// never one that was about to be made.
+fn make(file: &Path) -> rusqlite::Result<()> {
+    let new = new_of(file);
+    for end in ["", "-wal", "-shm", "-journal"] {
+        // What a process left that was killed here before; opening says what is wrong with the rest.
+        let _ = std::fs::remove_file(beside(&new, end));
+    }
+    let mut conn = write_connection(&new)?;
+    schema::migrate(&mut conn)?;
+    // One file that needs no log beside it.
+    conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    conn.close().map_err(|(_, error)| error)
+}
+
+/// How a store is called while it is made.
+fn new_of(file: &Path) -> PathBuf {
+    beside(file, ".new")
+}
+
+fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// Finds out how to read a store that exists; makes nothing.
@@ -68,6 +98,10 @@ enum Need {
 /// Looks at the file through a connection that cannot write, so that a newer release's store is left
 /// as it is.
 fn check_found(folder: &Path, file: &Path, need: Need) -> Result<Target, OpenError> {
+    // SQLite takes it for a new database, and the sessions that were in it would not be missed.
+    if std::fs::metadata(file).is_ok_and(|it| it.len() == 0) {
+        return Err(OpenError::Emptied { file: file.to_owned() });
+    }
     let failed = |error: &rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => {
             OpenError::Foreign { file: file.to_owned(), reason: error.to_string() }
@@ -116,9 +150,7 @@ fn is_frozen(file: &Path, error: &rusqlite::Error) -> bool {
 
 /// Bytes of the write-ahead log beside a database.
 pub(crate) fn log_bytes(file: &Path) -> u64 {
-    let mut log = file.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(Path::new(&log)).map_or(0, |it| it.len())
+    std::fs::metadata(beside(file, "-wal")).map_or(0, |it| it.len())
 }
 
 /// A store that was closed well has no log. Said once, here: what SQLite finds torn at the log's end

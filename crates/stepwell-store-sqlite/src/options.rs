@@ -65,6 +65,16 @@ pub enum OpenError {
         /// The schema number of this release.
         known: u32,
     },
+    /// The file is there and holds nothing at all, which no store ever does.
+    #[error(
+        "{} is empty (0 bytes): if sessions were in it, they are lost in this file; restore a \
+         backup in its place, or remove the file to begin with an empty store; nothing was changed",
+        file.display()
+    )]
+    Emptied {
+        /// The file.
+        file: PathBuf,
+    },
     /// The file is something else.
     #[error("{} is not a store of Stepwell: {reason}", file.display())]
     Foreign {

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0007_checkpoints.sql"),
     include_str!("../../../migrations/sqlite/0008_forks.sql"),
     include_str!("../../../migrations/sqlite/0009_redactions.sql"),
+    include_str!("../../../migrations/sqlite/0010_fork_payloads.sql"),
 ];
 
 /// The release that this is.

@@ -88,13 +88,8 @@ impl SqliteStore {
     /// As [`SqliteStore::open_read_only`].
     pub fn find_damage(folder: &Path) -> Result<Option<String>, OpenError> {
         let target = open::for_reading(folder)?;
-        let looked = read::connection(&target).and_then(|conn| {
-            conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
-        });
-        match looked {
-            Ok(said) => Ok((said != "ok").then_some(said)),
-            Err(error) => Err(About::all("check").error(folder, &error).into()),
-        }
+        let looked = read::connection(&target).and_then(|conn| check::contradiction(&conn));
+        looked.map_err(|error| About::all("check").error(folder, &error).into())
     }
 
     /// Reads every event of every session and finds the sessions that cannot be read again. `see` is

@@ -245,6 +245,9 @@ async fn a_fork_asks_what_became_of_a_write_tool_that_was_on_its_way() -> Result
     ensure!(shell["seq"] == at && shell["ending"] == "ok", "{dry}");
     let told = cli.run(&[&words[..], &["--dry-run"]].concat()).await?;
     ensure!(told.stdout.contains("the fork asks a person what became of it"), "{}", told.stdout);
+    let told = cli.run(&["fork", &id, "--error", "1.2=boom", "--dry-run"]).await?;
+    let line = told.stdout.lines().find(|it| it.starts_with("  1.2  shell")).unwrap_or_default();
+    ensure!(line.contains("stays done; the fork is told otherwise"), "{}", told.stdout);
 
     let fork = id_of(&cli.one(&words).await?)?;
     // Both were given away at once, so both are asked about.

@@ -14,6 +14,7 @@ export interface Hazard {
   readonly tool: string;
   readonly arguments: string;
   readonly ending: string;
+  readonly resultGiven: boolean;
 }
 
 /** What the fork would be; nothing is made. */
@@ -32,6 +33,7 @@ export function useForkPlan(sessionId: string, draft: ForkDraft) {
         tool: one.tool,
         arguments: one.arguments,
         ending: one.ending,
+        resultGiven: one.resultGiven,
       }));
       const { workspace, sharesWorkspace } = it;
       return { at: Number(it.atSeq), hazards, workspace, sharesWorkspace };

@@ -31,11 +31,14 @@ export function meaning(status: Status): Meaning {
   return MEANINGS[status];
 }
 
-/** The parts of the sessions page, in the order in which a person reads them. */
+/**
+ * The parts of the sessions page, in the order in which a person reads them. `needs` is what the core
+ * says that only a person can move (`Status::needs_person`).
+ */
 export type Section = "needs" | "running" | "rest";
 
 export const SECTIONS: Record<Section, readonly Status[]> = {
-  needs: ["waiting_approval", "waiting_input"],
-  running: ["pending", "thinking", "executing_tools", "sleeping", "paused"],
-  rest: ["completed", "failed", "cancelled", "limit_reached", "quarantined"],
+  needs: ["waiting_approval", "waiting_input", "paused", "quarantined"],
+  running: ["pending", "thinking", "executing_tools", "sleeping"],
+  rest: ["completed", "failed", "cancelled", "limit_reached"],
 };

@@ -50,6 +50,9 @@ pub(crate) struct ImportArgs {
     /// Exported sessions; `-` is stdin
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
+    /// Let the files choose which key of the server is sent to which address
+    #[arg(long)]
+    pub(crate) trust_keys: bool,
 }
 
 /// Arguments of `view`.

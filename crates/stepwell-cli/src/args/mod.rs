@@ -192,6 +192,50 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
+impl Command {
+    /// Whether tools run in this process, or in one that it starts.
+    pub(crate) fn runs_tools(&self) -> bool {
+        match self {
+            Self::Serve(_) | Self::Worker(_) | Self::Demo(_) => true,
+            Self::Replay(args) => args.against.tools == ToolsMode::Live,
+            Self::Submit(_)
+            | Self::Ls(_)
+            | Self::Show(_)
+            | Self::Events(_)
+            | Self::Tail(_)
+            | Self::Tree(_)
+            | Self::Usage(_)
+            | Self::Prompt(_)
+            | Self::Fork(_)
+            | Self::Diff(_)
+            | Self::Approvals(_)
+            | Self::Approve(_)
+            | Self::Deny(_)
+            | Self::Resolve(_)
+            | Self::Send(_)
+            | Self::Cancel(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Step(_)
+            | Self::Explain(_)
+            | Self::Delete(_)
+            | Self::Prune(_)
+            | Self::Backup(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::View(_)
+            | Self::Anchor(_)
+            | Self::Verify(_)
+            | Self::Agents(_)
+            | Self::Tools
+            | Self::Workers
+            | Self::MockModel(_)
+            | Self::Doctor(_)
+            | Self::Completions(_) => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

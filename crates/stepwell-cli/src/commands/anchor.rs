@@ -8,9 +8,8 @@ use stepwell_core::SessionId;
 use stepwell_proto::v1::{ListSessionsRequest, Session};
 
 use super::lists::Pages;
-use super::stored::{head_hash, id_of};
+use super::stored::{self, id_of};
 use super::target::{Target, reader_gone};
-use super::verify::is_damaged;
 use super::{Context, expected, get_session};
 use crate::args::AnchorArgs;
 use crate::client::Client;
@@ -88,15 +87,18 @@ impl Anchors<'_> {
             return Ok(());
         }
         let events = session.head_seq;
-        let head_hash = match head_hash(self.client, session_id, events).await {
-            Ok(hash) => hash,
-            Err(error) if is_damaged(&error) => {
-                self.spinner.hide();
-                self.out.remark(&format!("left out: {error:#}"));
-                self.is_whole = false;
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        // The hash is that of the events; whether payloads are whole is asked by verify and doctor.
+        let head_hash = match stored::read(self.client, None, session_id, events).await {
+            Ok(read) => read.head_hash,
+            Err(error) => match stored::damage(&error) {
+                Some(damage) => {
+                    self.spinner.hide();
+                    self.out.remark(&format!("left out: {damage}"));
+                    self.is_whole = false;
+                    return Ok(());
+                }
+                None => return Err(error),
+            },
         };
         let line = view::json::to_line(&Anchor { session_id, events, head_hash })?;
         writeln!(self.target, "{line}").map_err(|error| reader_gone(error.into()))?;

@@ -70,7 +70,7 @@ impl Finding {
 
 /// `doctor`.
 pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<Exit> {
-    let settings = context.config.doctor(args)?;
+    let settings = context.config.doctor(args, &context.server)?;
     let mut worst = Health::Ok;
     let mut show = |finding: Finding| {
         worst = worst.max(finding.status);
@@ -83,7 +83,10 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
     }
     show(disk(&settings.data))?;
     let client = Client::connect(&context.server).await;
-    show(port(settings.listen, client.is_ok()).await)?;
+    if let Some(listen) = settings.listen {
+        show(port(listen, client.is_ok()).await)?;
+    }
+    let server_answers = client.is_ok();
     match client {
         Ok(client) => {
             for finding in server(&client).await {
@@ -99,7 +102,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> anyhow::Result<
             "start one when everything else is well",
         ))?,
     }
-    let (finding, listed) = model(&settings).await;
+    let (finding, listed) = model(&settings, server_answers).await;
     show(finding)?;
     if let (Some(url), Some(model)) = (&args.model, settings.model.clone().or(listed)) {
         for finding in capabilities(url, &model, settings.api_key_env.as_deref()).await {
@@ -266,14 +269,9 @@ fn capability(found: Capability) -> Finding {
 }
 
 /// Whether the model server answers, and the name of its first model.
-async fn model(settings: &DoctorSettings) -> (Finding, Option<String>) {
+async fn model(settings: &DoctorSettings, server_answers: bool) -> (Finding, Option<String>) {
     let Some(url) = &settings.model_url else {
-        let finding = Finding::warn(
-            "model",
-            "no model server is configured",
-            "each agent must name one, or: stepwell serve --model-url URL",
-        );
-        return (finding, None);
+        return (no_model(server_answers), None);
     };
     let key = match &settings.api_key_env {
         None => None,
@@ -291,6 +289,20 @@ async fn model(settings: &DoctorSettings) -> (Finding, Option<String>) {
         }
         Err((message, next)) => (Finding::fail("model", message, next), None),
     }
+}
+
+/// The server was told its model server where it was started; what is known here is another matter.
+fn no_model(server_answers: bool) -> Finding {
+    if server_answers {
+        let message = "not looked at: which model server the running server uses is not known here";
+        let next = "to look at it: stepwell doctor --model URL".to_owned();
+        return Finding { next, ..Finding::ok("model", message) };
+    }
+    Finding::warn(
+        "model",
+        "no model server is configured here",
+        "each agent must name one, or: stepwell serve --model-url URL",
+    )
 }
 
 fn models_found(url: &str, models: &[String], wanted: Option<&str>) -> Finding {
@@ -395,6 +407,14 @@ mod tests {
         let finding = models_found("u", &models, Some("c"));
         assert_eq!(finding.status, Health::Warn);
         assert!(finding.message.contains("it has a, b"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_running_server_may_have_a_model_server_that_is_not_named_here() {
+        let finding = no_model(true);
+        assert_eq!(finding.status, Health::Ok);
+        assert!(finding.next.contains("--model URL"), "{finding:?}");
+        assert_eq!(no_model(false).status, Health::Warn);
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use stepwell_archive::check_front;
-use stepwell_proto::v1::{ImportSessionRequest, ImportSessionResponse};
+use stepwell_proto::v1::{ImportSessionRequest, ImportSessionResponse, ModelAddress};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -36,6 +36,15 @@ struct Imported<'a> {
     events: u64,
     head_hash: &'a str,
     held: bool,
+    models: Vec<AskedModel<'a>>,
+}
+
+/// A model that a held session asks when it goes on.
+#[derive(Serialize)]
+struct AskedModel<'a> {
+    name: &'a str,
+    base_url: &'a str,
+    api_key_env: &'a str,
 }
 
 pub(super) async fn run(context: &Context, args: ImportArgs) -> anyhow::Result<Exit> {
@@ -44,7 +53,7 @@ pub(super) async fn run(context: &Context, args: ImportArgs) -> anyhow::Result<E
     let mut failures = 0;
     for path in &args.files {
         let shown = path.display().to_string();
-        let done = import(context, &client, path).await;
+        let done = import(context, &client, path, args.trust_keys).await;
         match done {
             Ok(response) => show(context, &shown, &response)?,
             Err(error) if count == 1 => return Err(error.context(shown)),
@@ -66,13 +75,14 @@ async fn import(
     context: &Context,
     client: &Client,
     path: &Path,
+    trust_keys: bool,
 ) -> anyhow::Result<ImportSessionResponse> {
     let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     if path == Path::new("-") {
-        return send(context, client, tokio::io::stdin(), "stdin".to_owned()).await;
+        return send(context, client, tokio::io::stdin(), "stdin".to_owned(), trust_keys).await;
     }
     let file = tokio::fs::File::open(path).await.context("it cannot be opened")?;
-    send(context, client, file, name).await
+    send(context, client, file, name, trust_keys).await
 }
 
 /// The next bytes; none at the end.
@@ -87,6 +97,7 @@ async fn send(
     client: &Client,
     mut file: impl AsyncRead + Unpin,
     name: String,
+    trust_keys: bool,
 ) -> anyhow::Result<ImportSessionResponse> {
     let first = piece(&mut file).await.context("it cannot be read")?;
     // What is no export at all is not sent; some inputs never end.
@@ -96,7 +107,8 @@ async fn send(
     let reading = async move {
         let (mut name, mut data) = (name, first);
         while !data.is_empty() {
-            let piece = ImportSessionRequest { name: std::mem::take(&mut name), data: data.into() };
+            let name = std::mem::take(&mut name);
+            let piece = ImportSessionRequest { name, data: data.into(), trust_keys };
             // A server that takes no more has answered already.
             if pieces.send(piece).await.is_err() {
                 break;
@@ -119,11 +131,18 @@ async fn send(
 
 fn show(context: &Context, file: &str, response: &ImportSessionResponse) -> anyhow::Result<()> {
     let session = expected(response.session.as_ref(), "session")?;
-    let ImportSessionResponse { created, events, head_hash, held, .. } = response;
+    let ImportSessionResponse { created, events, head_hash, held, models, .. } = response;
     if context.out.is_json {
         let session = view::json::Session::from(session);
         let (file, created, events, held) = (file.to_owned(), *created, *events, *held);
-        return context.out.json(&Imported { file, session, created, events, head_hash, held });
+        let models = models.iter().map(|it| AskedModel {
+            name: &it.name,
+            base_url: &it.base_url,
+            api_key_env: &it.api_key_env,
+        });
+        let models = models.collect();
+        let imported = Imported { file, session, created, events, head_hash, held, models };
+        return context.out.json(&imported);
     }
     context.out.line(&view::session::line(session, context.out.paint))?;
     let id = &session.session_id;
@@ -131,6 +150,37 @@ fn show(context: &Context, file: &str, response: &ImportSessionResponse) -> anyh
         context.out.faint_remark("was here already, with the same history");
     } else if *held {
         context.out.faint_remark(&format!("is held; to let it go on here: stepwell resume {id}"));
+        for model in models {
+            context.out.faint_remark(&format!("then it asks {}", asked(model)));
+        }
     }
     Ok(())
+}
+
+/// Who is asked, and what it is sent beside the request.
+fn asked(model: &ModelAddress) -> String {
+    let brief = view::visible::brief;
+    let ModelAddress { name, base_url, api_key_env } = model;
+    let asked = format!("{} at {}", brief(name), brief(base_url));
+    if api_key_env.is_empty() {
+        return asked;
+    }
+    format!("{asked}, with the key in the server's {}", brief(api_key_env))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_and_the_key_are_told() {
+        let model = |key: &str| ModelAddress {
+            name: "qwen3".into(),
+            base_url: "http://gpu:8000/v1".into(),
+            api_key_env: key.into(),
+        };
+        assert_eq!(asked(&model("")), "qwen3 at http://gpu:8000/v1");
+        let told = asked(&model("KEY"));
+        assert_eq!(told, "qwen3 at http://gpu:8000/v1, with the key in the server's KEY");
+    }
 }

@@ -72,7 +72,7 @@ fn show_sessions(context: &Context, sessions: &[Session], has_more: bool) -> any
     if out.is_watched && waiting > 0 {
         let (sessions, verb) =
             (view::when::counted(waiting, "session"), if waiting == 1 { "waits" } else { "wait" });
-        out.remark(&format!("{sessions} {verb} for a person: stepwell approvals"));
+        out.remark(&format!("{sessions} {verb} for a person: stepwell ls --needs-person"));
     }
     if out.is_watched && has_more {
         out.faint_remark("there are more: --limit N or --all");
@@ -210,6 +210,7 @@ mod tests {
             [
                 i32::from(SessionStatus::WaitingApproval),
                 i32::from(SessionStatus::WaitingInput),
+                i32::from(SessionStatus::Paused),
                 i32::from(SessionStatus::Quarantined),
             ]
         );

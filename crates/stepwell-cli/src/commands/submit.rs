@@ -288,7 +288,7 @@ impl<'a> Watcher<'a> {
         if needs_person && self.stops_for_person {
             return Ok(Then::Stop);
         }
-        let words = view::visible::brief(&session.explain);
+        let words = view::session::why(session);
         let next = view::session::next_commands(session, response).join("\n  or: ");
         if !next.is_empty() && self.said != next {
             self.make_room()?;

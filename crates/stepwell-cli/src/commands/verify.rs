@@ -12,7 +12,7 @@ use stepwell_core::SessionId;
 use tonic::Code;
 
 use super::anchor::Anchor;
-use super::stored::head_hash;
+use super::stored::{self, Payloads, Read};
 use super::{Context, expected, get_session, source};
 use crate::args::VerifyArgs;
 use crate::client::{Client, Refusal};
@@ -40,7 +40,7 @@ enum Verdict {
     Shortened,
     /// Another history.
     Rewritten,
-    /// The file cannot be read to its end.
+    /// The file, or a payload of the session, cannot be read.
     Damaged,
     /// The anchor does not know it.
     NotAnchored,
@@ -96,8 +96,9 @@ pub(super) async fn run(context: &Context, args: VerifyArgs) -> anyhow::Result<E
     match (&anchors, args.files.is_empty()) {
         (Some(anchors), true) => {
             let client = context.client().await?;
+            let mut payloads = Payloads::default();
             for anchor in anchors.values() {
-                tell(of_server(&client, anchor).await?)?;
+                tell(of_server(&client, &mut payloads, anchor).await?)?;
             }
         }
         (Some(_), false) | (None, _) => {
@@ -158,7 +159,11 @@ fn read_anchors(path: &Path) -> anyhow::Result<Anchors> {
 }
 
 /// A session of the server against its anchor.
-async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> {
+async fn of_server(
+    client: &Client,
+    payloads: &mut Payloads,
+    anchor: &Anchor,
+) -> anyhow::Result<Finding> {
     let Anchor { session_id, events: anchored, head_hash: expected_hash } = anchor;
     let finding = |verdict, events, detail: String| Finding {
         file: None,
@@ -184,24 +189,23 @@ async fn of_server(client: &Client, anchor: &Anchor) -> anyhow::Result<Finding> 
         let detail = format!("{} where there were {anchored}", counted(events, "event"));
         return Ok(finding(Verdict::Shortened, events, detail));
     }
-    let (verdict, detail) = match head_hash(client, *session_id, *anchored).await {
-        // What the server itself finds damaged; the others are still looked at.
-        Err(error) if is_damaged(&error) => (Verdict::Damaged, format!("{error:#}")),
-        // A history with a gap is another one; a server that does not answer is no verdict.
-        Err(error) if error.is::<Refusal>() => return Err(error),
-        Err(error) => (Verdict::Rewritten, format!("{error:#}")),
-        Ok(hash) if hash == *expected_hash => of_length(events, *anchored),
-        Ok(_) => match &response.redaction {
+    let (verdict, detail) = match stored::read(client, Some(payloads), *session_id, *anchored).await
+    {
+        Err(error) => match stored::damage(&error) {
+            // What the server itself finds damaged; the others are still looked at.
+            Some(damage) => (Verdict::Damaged, damage),
+            // A history with a gap is another one; a server that does not answer is no verdict.
+            None if error.is::<Refusal>() => return Err(error),
+            None => (Verdict::Rewritten, format!("{error:#}")),
+        },
+        Ok(Read { head_hash, .. }) if head_hash != *expected_hash => match &response.redaction {
             Some(it) => original_against(anchor, it.last_seq, Some(&it.original_head_hash)),
             None => rewritten(*anchored),
         },
+        Ok(Read { damage: Some(damage), .. }) => (Verdict::Damaged, damage),
+        Ok(Read { damage: None, .. }) => of_length(events, *anchored),
     };
     Ok(finding(verdict, events, detail))
-}
-
-/// Whether the server says that what it stored cannot be read.
-pub(super) fn is_damaged(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(|refusal: &Refusal| refusal.code == Code::DataLoss)
 }
 
 /// The history is the anchored one, as far as that goes.

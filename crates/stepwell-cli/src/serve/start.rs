@@ -21,6 +21,7 @@ pub(super) fn not_opened(error: OpenError) -> anyhow::Error {
         | OpenError::InUse { .. }
         | OpenError::Newer { .. }
         | OpenError::Older { .. }
+        | OpenError::Emptied { .. }
         | OpenError::Foreign { .. }
         | OpenError::NetworkFileSystem { .. } => error.into(),
     }

@@ -71,6 +71,7 @@ pub(crate) fn forked(it: &v1::ForkSessionResponse) -> impl Serialize + '_ {
         tool: &'a str,
         arguments: &'a str,
         ending: &'a str,
+        result_given: bool,
     }
     #[derive(Serialize)]
     struct Forked<'a> {
@@ -87,6 +88,7 @@ pub(crate) fn forked(it: &v1::ForkSessionResponse) -> impl Serialize + '_ {
         tool: &it.tool,
         arguments: &it.arguments,
         ending: &it.ending,
+        result_given: it.result_given,
     });
     Forked {
         session: it.session.as_ref().map(Session::from),

@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
+use stepwell_core::Status;
 use stepwell_proto::v1::{self, Approval, GetSessionResponse, OpenCall, Session, SessionStatus};
 
 use super::table::{Cell, Column, Fit, cut_end, cut_middle, render};
@@ -18,15 +19,14 @@ const LINEAGE_CHARS: usize = 6;
 const NEXT_MAX: usize = 8;
 /// Before the reason below a line of the list.
 const WHY_INDENT: &str = "     ";
+/// Longest reason; the middle of a longer one is left out.
+const WHY_COLUMNS: usize = 300;
 /// Column where the values of a page begin.
 const LABEL_COLUMNS: usize = 10;
 
 /// Whether only a person can move a session in this state.
 pub(crate) fn needs_person(status: SessionStatus) -> bool {
-    matches!(
-        status,
-        SessionStatus::WaitingApproval | SessionStatus::WaitingInput | SessionStatus::Quarantined
-    )
+    Status::from_name(&json::status_name(status)).is_some_and(Status::needs_person)
 }
 
 /// How a status is coloured.
@@ -80,7 +80,7 @@ pub(crate) fn table(
     for (session, line) in sessions.iter().zip(lines) {
         shown.push(line);
         if session.status() != SessionStatus::Completed && !session.explain.is_empty() {
-            let why = format!("{WHY_INDENT}{}", brief(&session.explain));
+            let why = format!("{WHY_INDENT}{}", why(session));
             shown.push(paint.faint(width.map_or(why.clone(), |width| cut_end(&why, width))));
         }
     }
@@ -105,7 +105,17 @@ pub(crate) fn line(session: &Session, paint: Paint) -> String {
     if session.explain.is_empty() {
         return line;
     }
-    format!("{line}  {}", brief(&session.explain))
+    format!("{line}  {}", why(session))
+}
+
+/// Why it is where it is, on one line: what a model server says may be pages long.
+pub(crate) fn why(session: &Session) -> String {
+    let whole = brief(&session.explain);
+    let shown = cut_middle(&whole, WHY_COLUMNS);
+    if shown == whole {
+        return whole;
+    }
+    format!("{shown} (whole: stepwell events {})", brief(&session.session_id))
 }
 
 /// What a session asks a person with a call.
@@ -211,7 +221,7 @@ pub(crate) fn page(session: &Session, response: &GetSessionResponse, page: &Page
             lines.push(format!("{label}{value}"));
         }
     };
-    field("why", brief(&session.explain));
+    field("why", why(session));
     let next = if page.is_past { Vec::new() } else { next_commands(session, response) };
     for (place, command) in next.into_iter().enumerate() {
         field(if place == 0 { "next" } else { "  or" }, command);
@@ -446,6 +456,21 @@ mod tests {
         };
         let open_calls = calls.iter().map(call).collect();
         GetSessionResponse { open_calls, ..GetSessionResponse::default() }
+    }
+
+    #[test]
+    fn a_long_reason_is_one_line_that_says_where_the_whole_is() {
+        let mut long = session(SessionStatus::Paused);
+        long.explain =
+            format!("paused by ada; {} go on with stepwell resume", "no, \n".repeat(900));
+        let shown = why(&long);
+        assert!(shown.starts_with("paused by ada; no,") && !shown.contains('\n'), "{shown}");
+        let end = format!("go on with stepwell resume (whole: stepwell events {ID})");
+        assert!(shown.ends_with(&end) && shown.len() < WHY_COLUMNS + 100, "{shown}");
+        long.explain = "paused by ada".into();
+        assert_eq!(why(&long), "paused by ada");
+        let listed = table(&[long], 0, None, Paint::NONE).join("\n");
+        assert!(listed.contains("paused by ada"), "{listed}");
     }
 
     #[test]

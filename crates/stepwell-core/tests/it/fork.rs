@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stepwell_core::agent::{ApprovalRule, Verdict as Rule};
+use stepwell_core::agent::{ApprovalRule, Effect, Verdict as Rule};
 use stepwell_core::decide::Verdict;
 use stepwell_core::event::{
     ApprovalDecision, Edit, EventBody, EventKind, Question, Timer, ToolOutcome,
@@ -244,9 +244,8 @@ fn a_fork_of_an_earlier_release_goes_on_as_it_did() {
     replay(world.events.clone()).unwrap();
 }
 
-/// Whatever of a write tool parent and fork may both run is told, at every moment.
-#[test]
-fn the_report_names_what_ran_after_and_what_was_on_its_way() {
+/// A parent that paid and shipped; at event 7 it began to pay, at 10 to ship.
+fn paid_and_shipped() -> World {
     let mut parent = World::acting(&[("pay", "{\"n\":1}"), ("ship", "{}"), ("find", "{}")]);
     parent.reserve(id(1, 1));
     parent.decided(ApprovalDecision::Approve);
@@ -255,31 +254,33 @@ fn the_report_names_what_ran_after_and_what_was_on_its_way() {
     parent.done(id(1, 2), "shipped");
     parent.done(id(1, 3), "found");
     let kinds = crate::world::kinds(&parent.events);
-    let expected = [
-        "session_created",
-        "model_requested",
-        "model_replied",
-        "tool_scheduled",
-        "approval_requested",
-        "tool_scheduled",
-        "tool_dispatched",
-        "approval_decided",
-        "tool_scheduled",
-        "tool_dispatched",
-        "tool_finished",
-        "tool_finished",
-        "tool_finished",
-        "model_requested",
-    ];
-    assert_eq!(kinds, expected);
+    let dispatched = |at: &usize| kinds.get(*at) == Some(&"tool_dispatched");
+    assert_eq!((0..kinds.len()).filter(dispatched).collect::<Vec<_>>(), [6, 9]);
+    assert_eq!(kinds[10..], ["tool_finished", "tool_finished", "tool_finished", "model_requested"]);
+    parent
+}
+
+fn survey_of(parent: &World) -> Survey {
     let mut survey = Survey::default();
     parent.events.iter().for_each(|event| survey.push(event));
-    let told = |at: usize, edits: &[Edit]| -> Vec<String> {
-        let before = parent.beginning(at).state;
-        let hazards = survey.hazards(Seq(at as u64), before.agent().unwrap(), &before, edits);
-        let in_words = |it: &Hazard| format!("{} {} {}", it.seq, it.call_id, it.ending.as_str());
-        hazards.iter().map(in_words).collect()
+    survey
+}
+
+/// What a fork at that event is told of, in words.
+fn told(parent: &World, at: usize, agent: &Agent, edits: &[Edit]) -> Vec<String> {
+    let before = parent.beginning(at).state;
+    let hazards = survey_of(parent).hazards(Seq(at as u64), agent, &before, edits);
+    let in_words = |it: &Hazard| {
+        let given = if it.result_given { ", told otherwise" } else { "" };
+        format!("{} {} {}{given}", it.seq, it.call_id, it.ending.as_str())
     };
+    hazards.iter().map(in_words).collect()
+}
+
+/// Whatever of a write tool parent and fork may both run is told, at every moment.
+#[test]
+fn the_report_names_what_ran_after_and_what_was_on_its_way() {
+    let parent = paid_and_shipped();
     for (at, expected) in [
         (3, &["7 1.1 ok", "10 1.2 ok"][..]),
         (6, &["7 1.1 ok", "10 1.2 ok"]),
@@ -289,19 +290,35 @@ fn the_report_names_what_ran_after_and_what_was_on_its_way() {
         (11, &["10 1.2 ok"]),
         (12, &[]),
     ] {
-        assert_eq!(told(at, &[]), expected, "at {at}");
+        assert_eq!(told(&parent, at, &agent(), &[]), expected, "at {at}");
     }
-    assert_eq!(told(10, &[result("x")]), ["10 1.2 ok"], "what is given does not run");
+}
 
+/// What the fork is told instead does not undo what the parent did; nor does what its agent calls it.
+#[test]
+fn the_report_names_what_stays_done_though_the_fork_is_told_otherwise() {
+    let parent = paid_and_shipped();
+    for at in [6, 7, 10] {
+        let expected = ["7 1.1 ok, told otherwise", "10 1.2 ok"];
+        assert_eq!(told(&parent, at, &agent(), &[result("x")]), expected, "at {at}");
+    }
+    let mut tame = agent();
+    tame.tools.iter_mut().for_each(|tool| tool.effect = Effect::Read);
+    assert_eq!(told(&parent, 10, &tame, &[]), ["7 1.1 ok", "10 1.2 ok"]);
+}
+
+/// What did not start there and does not run here did nothing anywhere.
+#[test]
+fn the_report_names_what_may_start_in_the_fork_alone() {
     let mut running = World::acting(&[("pay", "{}"), ("ship", "{}")]);
     running.decided(ApprovalDecision::Approve);
     running.reserve(id(1, 1));
-    let mut survey = Survey::default();
-    running.events.iter().for_each(|event| survey.push(event));
-    let hazards = survey.hazards(Seq(8), &agent(), &running.state, &[]);
-    let endings: Vec<_> =
-        hazards.iter().map(|it| (it.seq.0, it.call_id, it.ending.as_str())).collect();
-    assert_eq!(endings, [(7, id(1, 2), "not_started"), (8, id(1, 1), "unknown")]);
+    let at = running.events.len();
+    let expected = ["7 1.2 not_started", "8 1.1 unknown"];
+    assert_eq!(told(&running, at, &agent(), &[]), expected);
+    let (call_id, outcome) = (id(1, 2), ToolOutcome::Error);
+    let edit = Edit::ToolResult { call_id, outcome, output: Text::from("boom") };
+    assert_eq!(told(&running, at, &agent(), &[edit]), ["8 1.1 unknown"]);
 }
 
 #[test]

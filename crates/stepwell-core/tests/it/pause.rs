@@ -114,7 +114,9 @@ fn sleeping_and_asking_end_in_a_pause_and_lead_nowhere() {
     assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
     let mut world = World::acting(&[("ask_user", r#"{"question":"?"}"#)]);
     world.when(pause());
+    assert_eq!(world.status(), Status::WaitingInput, "the answer is taken meanwhile");
     assert_eq!(world.when(message("yes")), ["message_received"]);
+    assert_eq!(world.status(), Status::Paused);
     assert_eq!(world.when(resume()), ["resume_requested", "model_requested"]);
 }
 

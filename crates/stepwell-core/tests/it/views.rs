@@ -140,3 +140,28 @@ fn ids_are_read_as_they_are_written() {
     let error = "abc".parse::<SessionId>().unwrap_err();
     assert_eq!(error.to_string(), "\"abc\" is no session id: it has 26 letters and digits");
 }
+
+/// A wrong character must never mean another session: it may be the one that is deleted.
+#[test]
+fn no_two_texts_name_one_session_but_for_the_case_of_letters() {
+    let id = "0B163WKGZZZZZZZZZZZZZZZZZ7";
+    let session: SessionId = id.parse().unwrap();
+    assert_eq!(session.to_string(), id);
+    assert_eq!(id.to_lowercase().parse(), Ok(session));
+    for place in 0..id.len() {
+        for other in (0..=127).map(char::from) {
+            let mut text = id.to_owned();
+            text.replace_range(place..=place, &other.to_string());
+            let Ok(named) = text.parse::<SessionId>() else { continue };
+            assert_eq!(named.to_string(), text.to_uppercase(), "{text} means {named}");
+        }
+    }
+    for first in ['8', '9', 'A', 'G', 'R', 'Z', 'g', 'z'] {
+        let text = format!("{first}{}", id.get(1..).unwrap());
+        let error = text.parse::<SessionId>().unwrap_err().to_string();
+        let wanted =
+            format!("{text:?} is no session id: its first character is a digit from 0 to 7");
+        assert_eq!(error, wanted);
+        assert!(serde_json::from_value::<SessionId>(text.into()).is_err());
+    }
+}

@@ -1,6 +1,7 @@
 //! Rules of deleting: gone at once, nothing of others touched, nothing comes back.
 
 use stepwell_core::codec::blob_ref;
+use stepwell_core::state::ForkedFrom;
 use stepwell_core::{Seq, Status, TimestampMs};
 
 use super::fixtures::{
@@ -142,6 +143,33 @@ pub async fn others_keep_what_they_share_with_a_deleted_session(store: Shared) {
     deleted(&store, 2).await;
     swept(&store).await;
     assert!(!has_payload(&store, &shared).await);
+}
+
+/// A fork refers to the payloads of the events that it has: what its parent came to later goes with
+/// the parent.
+pub async fn a_fork_keeps_only_the_payloads_of_its_own_events(store: Shared) {
+    let (early, late, own) = (large("e"), large("l"), large("o"));
+    let parent = created_with(&store, 1, &early).await;
+    store.append(parent, append(id(1), 1, "small")).await.expect("appends");
+    store.append(parent, append(id(1), 2, &late)).await.expect("appends");
+    for (n, seq) in [(2, 1), (3, 2), (4, 3)] {
+        let mut fork = new_session(id(n));
+        fork.beginning = Some(ForkedFrom { session_id: id(1), seq: Seq(seq) });
+        fork.append = append(id(n), seq, &own);
+        create(&store, fork).await;
+    }
+    let sizes = async || (has_payload(&store, &early).await, has_payload(&store, &late).await);
+    for (n, expected) in [(1, (true, true)), (4, (true, false)), (2, (true, false))] {
+        deleted(&store, n).await;
+        swept(&store).await;
+        assert_eq!(sizes().await, expected, "after {n} was deleted");
+    }
+    let events = read_all(&store, id(3)).await;
+    assert_eq!(whole(&store, &events[0]).await, message(&early).into());
+    assert_eq!(whole(&store, &events[2]).await, message(&own).into());
+    deleted(&store, 3).await;
+    swept(&store).await;
+    assert_eq!((sizes().await, has_payload(&store, &own).await), ((false, false), false));
 }
 
 /// An append brings what it refers to, whatever was removed just before, or is removed just after.

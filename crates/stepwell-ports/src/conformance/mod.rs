@@ -86,6 +86,7 @@ macro_rules! store_conformance {
             only_a_session_that_fits_is_deleted
             a_client_key_remembers_that_its_session_was_deleted
             others_keep_what_they_share_with_a_deleted_session
+            a_fork_keeps_only_the_payloads_of_its_own_events
             a_payload_that_was_removed_can_come_back
             a_deleted_id_can_be_created_again
             the_size_of_a_session_counts_what_would_go

@@ -101,11 +101,12 @@ impl Inner {
         let ForkedFrom { session_id, seq } = of;
         let parent = self.sessions.get(&session_id).ok_or(AppendError::NotFound { session_id })?;
         let events: Vec<_> = parent.events.iter().filter(|it| it.seq <= seq).cloned().collect();
-        if events.len() as u64 == seq.0 {
-            let redaction = parent.redaction.as_ref().map(|it| it.of_fork(seq));
-            return Ok((events, parent.refs.clone(), redaction));
+        if events.len() as u64 != seq.0 {
+            return Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() });
         }
-        Err(AppendError::Conflict { session_id, expected: seq, actual: parent.head() })
+        let refs = prepare::refs(session_id, &events)?.into_iter().collect();
+        let redaction = parent.redaction.as_ref().map(|it| it.of_fork(seq));
+        Ok((events, refs, redaction))
     }
 
     fn write(&mut self, prepared: Prepared) {

@@ -131,16 +131,29 @@ pub fn prepare_imported(
 /// # Errors
 /// [`AppendError::Malformed`] for an event that cannot be read.
 pub fn import_refs(session_id: SessionId, page: &ImportPage) -> Result<Vec<String>, AppendError> {
-    let mut refs: Vec<String> = page.blobs.iter().map(|(address, _)| address.clone()).collect();
-    for event in &page.events {
+    let mut refs = self::refs(session_id, &page.events)?;
+    refs.extend(page.blobs.iter().map(|(address, _)| address.clone()));
+    refs.sort_unstable();
+    refs.dedup();
+    Ok(refs)
+}
+
+/// Addresses of the payloads that stored events refer to.
+///
+/// # Errors
+/// [`AppendError::Malformed`] for an event that cannot be read.
+pub(super) fn refs(
+    session_id: SessionId,
+    events: &[StoredEvent],
+) -> Result<Vec<String>, AppendError> {
+    let mut refs = Vec::new();
+    for event in events {
         let mut body = codec::decode(&event.kind, event.schema, &event.body).map_err(|error| {
             let reason = format!("event {}: {error}", event.seq);
             AppendError::Malformed { session_id, reason }
         })?;
         refs.extend(codec::payloads(&mut body).into_iter().map(|payload| payload.blob.blob));
     }
-    refs.sort_unstable();
-    refs.dedup();
     Ok(refs)
 }
 

@@ -217,6 +217,7 @@ fn report(plan: &ForkPlan) -> v1::ForkSessionResponse {
         tool: hazard.tool.clone(),
         arguments: hazard.arguments.clone(),
         ending: hazard.ending.as_str().to_owned(),
+        result_given: hazard.result_given,
     });
     v1::ForkSessionResponse {
         session: None,

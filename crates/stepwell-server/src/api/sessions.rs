@@ -303,8 +303,11 @@ impl Sessions {
             }
             // The row says why, and what else is known stays visible.
             Err(EngineError::Quarantined { reason, .. }) => {
-                if !info.row.status.is_final() {
-                    info.row.explain = format!("its history cannot be read: {reason}");
+                let damage = format!("its history cannot be read: {reason}");
+                if info.row.status.is_final() {
+                    info.row.explain = format!("{}; {damage}", info.row.explain);
+                } else {
+                    info.row.explain = damage;
                     // Nothing else can become of it; whoever gives it an input stores that.
                     info.row.status = stepwell_core::Status::Quarantined;
                     answer.open_approvals.clear();

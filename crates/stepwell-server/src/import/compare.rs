@@ -27,7 +27,7 @@ pub(super) async fn run(api: &Api, mut reader: FileReader, head: Seq) -> Result<
     let end = read??.ok_or_else(|| Status::internal("the import broke off"))?;
     verdict?;
     let (events, head_hash) = (end.events, end.head);
-    Ok(Outcome { session_id, is_new: false, events, head_hash, is_held: false })
+    Ok(Outcome { session_id, is_new: false, events, head_hash, held: None })
 }
 
 async fn compare(

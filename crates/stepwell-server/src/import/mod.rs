@@ -8,6 +8,7 @@
 
 mod bring;
 mod compare;
+mod keys;
 mod pages;
 mod spool;
 
@@ -20,6 +21,7 @@ use stepwell_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
+use self::keys::Allowed;
 use crate::api::Api;
 use crate::status;
 
@@ -38,16 +40,18 @@ struct Outcome {
     is_new: bool,
     events: u64,
     head_hash: String,
-    is_held: bool,
+    /// It is held; what it asks when it goes on.
+    held: Option<Vec<v1::ModelAddress>>,
 }
 
-/// What becomes of a session that is not over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unfinished {
-    /// It is held by one more event: an engine runs here.
-    Held,
-    /// It stays exactly as the file has it: nothing here ever runs it.
-    AsItIs,
+/// What a session comes to.
+#[derive(Debug)]
+enum Place {
+    /// An engine runs here: one that is not over is held by one more event, and keys are sent only
+    /// where it is allowed.
+    Engine(Allowed),
+    /// Nothing here ever runs it: it stays exactly as the file has it.
+    Shelf,
 }
 
 /// Takes a file and brings its session in.
@@ -60,13 +64,14 @@ pub(crate) async fn run(
             "nothing was imported: {IMPORTS_MAX} imports are running; try again when one is over"
         ))
     })?;
-    let spooled = spool::take(stream, &api.options).await?;
+    let (spooled, trusts_keys) = spool::take(stream, &api.options).await?;
+    let allowed = if trusts_keys { Allowed::All } else { Allowed::here(api).await? };
     let (reply, answer) = oneshot::channel();
     let shared = api.clone();
     // In a task of its own: what is begun is ended or dropped, even when the client goes away.
     api.watches.spawn(async move {
         // A client that is gone does not want to know.
-        let _ = reply.send(bring_in(&shared, spooled, Unfinished::Held).await);
+        let _ = reply.send(bring_in(&shared, spooled, Place::Engine(allowed)).await);
         drop(permit);
     });
     let broken = || Status::unavailable("the server is going down; import the file again");
@@ -77,7 +82,8 @@ pub(crate) async fn run(
         created: outcome.is_new,
         events: outcome.events,
         head_hash: outcome.head_hash,
-        held: outcome.is_held,
+        held: outcome.held.is_some(),
+        models: outcome.held.unwrap_or_default(),
     })
 }
 
@@ -103,7 +109,7 @@ pub(crate) async fn view(
     })?;
     let spooled = spool::take_body(body, name, &view.options).await.map_err(not_opened)?;
     let hash = spooled.hash;
-    let brought = bring_in(view, spooled, Unfinished::AsItIs).await;
+    let brought = bring_in(view, spooled, Place::Shelf).await;
     let Outcome { session_id, .. } = brought.map_err(not_opened)?;
     Ok(Viewed { session_id, hash })
 }
@@ -116,11 +122,7 @@ fn not_opened(refused: Status) -> Status {
     }
 }
 
-async fn bring_in(
-    api: &Api,
-    spooled: spool::Spooled,
-    unfinished: Unfinished,
-) -> Result<Outcome, Status> {
+async fn bring_in(api: &Api, spooled: spool::Spooled, place: Place) -> Result<Outcome, Status> {
     let spool::Spooled { file, name, hash: _ } = spooled;
     let limits = Limits { total_bytes: api.options.import_bytes_max, ..Limits::default() };
     let open = move || Reader::open(std::io::BufReader::new(file), limits);
@@ -129,7 +131,7 @@ async fn bring_in(
     let found = api.engine.store().session(session_id).await;
     match found.map_err(|error| status::store(&error))? {
         Some(info) => compare::run(api, reader, info.row.head_seq).await,
-        None => bring::run(api, reader, &name, unfinished).await,
+        None => bring::run(api, reader, &name, place).await,
     }
 }
 

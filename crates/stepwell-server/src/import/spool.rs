@@ -110,22 +110,23 @@ pub(super) async fn take_body(
     spool.end(name).await
 }
 
-/// Takes all pieces.
+/// Takes all pieces; says whether the caller trusts the file to say where keys are sent.
 pub(super) async fn take(
     mut stream: Streaming<v1::ImportSessionRequest>,
     options: &ServerOptions,
-) -> Result<Spooled, Status> {
+) -> Result<(Spooled, bool), Status> {
     let mut spool = Spool::begin(options).await?;
-    let (mut name, mut is_first) = (String::new(), true);
+    let (mut name, mut trusts_keys, mut is_first) = (String::new(), false, true);
     while let Some(piece) = in_time(stream.message(), options).await?.transpose() {
         let piece = piece?;
         if is_first {
             name = checked_name(piece.name)?;
+            trusts_keys = piece.trust_keys;
             is_first = false;
         }
         spool.push(&piece.data).await?;
     }
-    spool.end(name).await
+    Ok((spool.end(name).await?, trusts_keys))
 }
 
 /// A client that sends nothing must not keep its place for ever.

@@ -91,6 +91,7 @@ async fn unknown_things_are_refused_with_words() {
         ("/v1/sessions/01J/events", 400, "INVALID_ARGUMENT", "too short"),
         ("/v1/sessions/01JZZZ/events", 404, "NOT_FOUND", "there is no session"),
         ("/v1/sessions/01J-ZZ", 400, "INVALID_ARGUMENT", "is no session id"),
+        ("/v1/sessions/8B163WKGZZZZZZZZZZZZZZZZZ7", 400, "INVALID_ARGUMENT", "is no session id"),
         ("/v1/sessions?status=happy", 400, "INVALID_ARGUMENT", "status: \"happy\""),
         ("/v1/sessions?page_size=x", 400, "INVALID_ARGUMENT", "the address: "),
         ("/v1/sessions/01JZZZ/events?after=3", 400, "INVALID_ARGUMENT", "unknown field `after`"),

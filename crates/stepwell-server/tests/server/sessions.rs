@@ -114,7 +114,7 @@ async fn a_read_of_a_damaged_session_says_so_and_writes_nothing() {
     };
     assert_eq!(store.session(session_id).await.unwrap(), before, "a read writes nothing");
     let error = world.approvals().await.decide_approval(decide).await.unwrap_err();
-    assert!(error.message().contains("quarantined"), "{error}");
+    assert!(error.message().contains("history is damaged"), "{error}");
     let after = store.session(session_id).await.unwrap().unwrap();
     assert_eq!(after.row.status, stepwell_core::Status::Quarantined);
     world.stop().await;

@@ -223,3 +223,83 @@ async fn the_check_counts_all_damaged_sessions_and_names_some() {
     let found = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
     assert_eq!((found.sessions, found.damaged, found.named.len()), (30, 30, 10));
 }
+
+/// Everything that can happen to a payload, and each session that refers to it is named.
+#[tokio::test]
+async fn the_check_reads_the_payloads_that_sessions_refer_to() {
+    let (shared, own) = (noise(40_000, 1), noise(50_000, 2));
+    let other = shared.to_uppercase();
+    let address = stepwell_core::codec::blob_ref(&shared).blob;
+    let swapped = crate::blob::compress(other.as_bytes()).unwrap();
+    let swapped = swapped.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat();
+    for (changed, words) in [
+        ("data = x'00'".to_owned(), "Src size is incorrect"),
+        (format!("data = x'{swapped}'"), "it is not what was written"),
+        ("bytes = bytes + 1".to_owned(), "bytes where"),
+        ("bytes = -1".to_owned(), "out of range"),
+        ("address = 'elsewhere'".to_owned(), "is missing"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_shared(folder.path());
+        for (n, payload) in [(1, &shared), (2, &own), (3, &shared)] {
+            let claim = created(&store, n).await;
+            store.append(claim, append(id(n), 1, payload)).await.unwrap();
+            // Again: a payload is read once, however often it is referred to.
+            store.append(claim, append(id(n), 2, payload)).await.unwrap();
+        }
+        drop(store);
+        let whole = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+        assert_eq!((whole.payloads, whole.damaged), (2, 0), "{whole:?}");
+        let sql = format!("UPDATE blobs SET {changed} WHERE address = '{address}'");
+        by_hand(folder.path(), &sql);
+        let found = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+        let named: Vec<&str> = found.named.iter().map(|it| it.session_id.as_str()).collect();
+        assert_eq!(named, [id(1).to_string(), id(3).to_string()], "{words}");
+        for it in &found.named {
+            let reason = &it.reason;
+            assert!(reason.starts_with(&format!("event 2: payload {address}")), "{reason}");
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+    }
+}
+
+/// Gives the session 1 a first event that says more, and a row that says the same.
+fn begin_with_words(folder: &Path) {
+    let created =
+        include_str!("../../../stepwell-core/tests/golden/events/v3/session_created.bare.json");
+    let body = created.trim().replace('\'', "''");
+    by_hand(
+        folder,
+        &format!(
+            "UPDATE events SET kind = 'session_created', schema = 3, body = '{body}'
+             WHERE session = 1 AND seq = 1;
+             UPDATE sessions SET title = (SELECT json_extract('{body}', '$.title')),
+                 agent = (SELECT json_extract('{body}', '$.agent.name')) WHERE key = 1"
+        ),
+    );
+}
+
+/// A row that was changed by hand contradicts nothing in SQLite's eyes.
+#[tokio::test]
+async fn the_check_compares_what_lists_show_with_the_history() {
+    for (set, words) in [
+        ("step = 9", None),
+        ("explain = 'because'", None),
+        ("status = 'quarantined', busy = 0", None),
+        ("status = 'completed', busy = 0", Some("the status \"completed\", its history says")),
+        ("title = 'another'", Some("the title \"another\", its history says")),
+        ("agent = 'another'", Some("the agent \"another\", its history says")),
+        ("status = 'dancing', busy = 0", Some("dancing")),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        two_sessions(folder.path()).await;
+        begin_with_words(folder.path());
+        by_hand(folder.path(), &format!("UPDATE sessions SET {set} WHERE key = 1"));
+        let found = SqliteStore::check_sessions(folder.path(), &mut |_| {}).unwrap();
+        let reasons: Vec<_> = found.named.iter().map(|it| it.reason.as_str()).collect();
+        assert_eq!(found.damaged, u64::from(words.is_some()), "{set}: {reasons:?}");
+        if let Some(words) = words {
+            assert!(reasons.len() == 1 && reasons[0].contains(words), "{set}: {reasons:?}");
+        }
+    }
+}

@@ -112,10 +112,40 @@ fn reading_makes_no_store() {
         assert!(message.starts_with("there is no store at "), "{message}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    // A file that was made and never written to is no store either.
+}
+
+#[test]
+fn a_file_that_lost_all_that_was_in_it_is_told_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
     std::fs::write(database(folder.path()), "").unwrap();
-    let message = refusal(SqliteStore::open_read_only(folder.path()));
-    assert!(message.starts_with("there is no store at "), "{message}");
+    for message in [
+        refusal(SqliteStore::open(folder.path(), &options())),
+        refusal(SqliteStore::open_read_only(folder.path())),
+        SqliteStore::find_damage(folder.path()).unwrap_err().to_string(),
+    ] {
+        assert!(message.contains("is empty (0 bytes)") && message.contains("backup"), "{message}");
+    }
+    assert_eq!(std::fs::metadata(database(folder.path())).unwrap().len(), 0);
+    std::fs::remove_file(database(folder.path())).unwrap();
+    open(folder.path());
+}
+
+/// A process that is killed while it makes the store leaves none, and the next one makes it.
+#[test]
+fn a_store_is_there_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = |end: &str| folder.path().join(format!("stepwell.db.new{end}"));
+    for end in ["", "-wal", "-shm", "-journal"] {
+        std::fs::write(new(end), "half of a store").unwrap();
+    }
+    drop(open(folder.path()));
+    assert_eq!(SqliteStore::find_damage(folder.path()).unwrap(), None);
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(names.iter().all(|it| {
+        let name = it.as_ref().unwrap().file_name();
+        !name.to_string_lossy().contains(".new")
+    }));
 }
 
 #[tokio::test]

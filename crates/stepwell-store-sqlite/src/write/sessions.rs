@@ -104,14 +104,20 @@ fn parent_of(
     })
 }
 
-/// Copies the first events. Payloads in the blob table are shared by their addresses, perhaps some
-/// that only later events of the parent name: they go with the last of both.
+/// Copies the first events. Payloads in the blob table are shared by their addresses: those of the
+/// parent that these events name, as the member "blob" of an object. An imported event is kept as it
+/// was written, so the name may have escapes.
 fn copy_beginning(conn: &Connection, parent: i64, last: Seq, key: i64) -> rusqlite::Result<()> {
     conn.prepare_cached(
-        "INSERT INTO blob_refs (session, address)
-         SELECT ?1, address FROM blob_refs WHERE session = ?2",
+        r#"INSERT INTO blob_refs (session, address)
+         SELECT ?1, address FROM blob_refs WHERE session = ?2 AND address IN (
+             SELECT member.value
+             FROM events, json_tree(iif(json_valid(events.body), events.body, '{}')) AS member
+             WHERE events.session = ?2 AND events.seq <= ?3
+                 AND (instr(events.body, '"blob"') > 0 OR instr(events.body, '\u006') > 0)
+                 AND member.key = 'blob' AND member.type = 'text')"#,
     )?
-    .execute(params![key, parent])?;
+    .execute(params![key, parent, to_sql(last.0)])?;
     let copied = conn
         .prepare_cached(
             "INSERT INTO events (session, seq, time, cause, actor, kind, schema, body)

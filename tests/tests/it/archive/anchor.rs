@@ -93,3 +93,32 @@ async fn an_anchor_holds_all_sessions_or_those_that_are_named() -> Result<()> {
     ensure!(verdict(&desk.cli(), &["--anchor", &anchor], 1).await? == "missing");
     Ok(())
 }
+
+/// Who says that all is well has read the payloads, too.
+#[tokio::test]
+async fn a_payload_that_is_not_what_was_written_is_found() -> Result<()> {
+    let (mut stage, session_id) = completed().await?;
+    let cli = stage.cli();
+    let anchor = stage.root().join("anchor.jsonl").to_string_lossy().into_owned();
+    cli.run(&["anchor", "-o", &anchor]).await?.expect(0)?;
+    let words = ["--anchor", anchor.as_str()];
+    ensure!(verdict(&cli, &words, 0).await? == "intact");
+    for (sql, reason) in [
+        ("UPDATE blobs SET data = x'00'", "Src size is incorrect"),
+        ("DELETE FROM blobs", "is missing"),
+    ] {
+        by_hand(&mut stage, sql).await?;
+        let cli = stage.cli();
+        let ran = cli.run(&["verify", "--anchor", &anchor, "--json"]).await?;
+        ran.expect(1)?;
+        let told = &ran.stdout;
+        ensure!(told.contains("\"damaged\"") && told.contains("event 1: "), "{sql}: {told}");
+        ensure!(told.contains(reason), "{sql}: {told}");
+        let data = stage.server.data().to_string_lossy().into_owned();
+        let ran = cli.run(&["doctor", "--data", &data]).await?;
+        ran.expect(1)?;
+        let line = format!("session {session_id}: event 1: payload ");
+        ensure!(ran.stdout.contains(&line) && ran.stdout.contains(reason), "{sql}: {}", ran.stdout);
+    }
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use stepwell_archive::{Form, Limits, Reader, Writer};
-use stepwell_tests::{Server, look};
+use stepwell_tests::{Server, look, stepwell};
 
 use super::{Desk, completed, export, names, verdict};
 
@@ -98,6 +98,23 @@ async fn a_file_over_the_limit_is_refused() -> Result<()> {
         ran.expect(1)?;
         ensure!(ran.stderr.contains(words), "{}", ran.stderr);
         server.stop().await?;
+    }
+    Ok(())
+}
+
+/// A shell hands a file on as an open handle: `verify <(zstd -dc FILE)`.
+#[tokio::test]
+async fn a_file_may_be_an_open_handle() -> Result<()> {
+    let (stage, session_id) = completed().await?;
+    let file = export(&stage, &session_id, &[]).await?;
+    let (program, script) = (stepwell()?, "exec \"$0\" \"$@\" /dev/fd/9 9< \"$FILE\"");
+    for words in [&["verify"][..], &["show", "--json"]] {
+        let mut shell = tokio::process::Command::new("sh");
+        shell.args(["-c", script]).arg(&program).args(words).env("FILE", &file);
+        let ran = shell.output().await?;
+        let told = String::from_utf8_lossy(&ran.stdout).into_owned();
+        ensure!(ran.status.success(), "{words:?}: {ran:?}");
+        ensure!(told.contains("intact") || told.contains(&session_id), "{words:?}: {told}");
     }
     Ok(())
 }

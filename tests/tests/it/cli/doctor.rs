@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use stepwell_tests::{Cli, Stage, free_address};
+use stepwell_proto::v1::SessionStatus;
+use stepwell_tests::{Cli, Stage, agent_with, free_address};
 
 use super::{LOOKER, text};
 
@@ -13,11 +14,13 @@ fn finding<'v>(lines: &'v [Value], check: &str) -> Result<&'v Value> {
 #[tokio::test]
 async fn doctor_finds_a_running_server_in_order() -> Result<()> {
     let stage = Stage::counting(LOOKER).await?;
+    let session_id = stage.api.create("Look.", &agent_with(&["look"], "")).await?;
+    stage.api.until_status(&session_id, SessionStatus::Completed).await?;
     let data = stage.server.data().to_str().context("no UTF-8")?.to_owned();
     let listen = stage.server.listen().to_string();
     let words = ["doctor", "--data", &data, "--listen", &listen, "--model", stage.model.url()];
     let lines = stage.cli().json(&words).await?;
-    for check in ["config", "data", "store", "port", "server", "worker", "model"] {
+    for check in ["config", "data", "store", "history", "port", "server", "worker", "model"] {
         ensure!(finding(&lines, check)?["status"] == "ok", "{check}: {lines:?}");
     }
     ensure!(text(finding(&lines, "worker")?, "message").contains("counter"));

@@ -219,8 +219,8 @@ function Hazards(props: { readonly hazards: readonly Hazard[]; readonly at: numb
     <div className="hazards">
       <p>
         <TriangleAlert size={14} aria-hidden /> Calls that change something outside ran after that
-        moment or were on their way ({hazards.length}). What they did stays done, and the fork may
-        do it again:
+        moment or were on their way ({hazards.length}). What they did stays done, and the fork{" "}
+        {hazards.every((it) => it.resultGiven) ? "is told otherwise" : "may do it again"}:
       </p>
       <ul>
         {hazards.slice(0, HAZARDS_SHOWN).map((it) => (
@@ -239,6 +239,7 @@ function Hazards(props: { readonly hazards: readonly Hazard[]; readonly at: numb
 
 /** What it came to in the source, and what the fork does about what was on its way. */
 function cameTo(it: Hazard, at: number): string {
+  if (it.resultGiven) return `${it.ending}, stays done; the fork is told otherwise`;
   if (it.ending === "not_started") return "not started then";
   if (it.seq > at) return it.ending;
   return `${it.ending}, was on its way: the fork asks what became of it`;

@@ -19,6 +19,7 @@ pub(super) async fn look(client: &Client) -> Vec<Finding> {
         Ok::<_, Refusal>(vec![
             damaged(&sessions(client, SessionStatus::Quarantined).await?),
             questions(&sessions(client, SessionStatus::WaitingInput).await?),
+            held(&sessions(client, SessionStatus::Paused).await?),
             approvals(client).await?,
         ])
     };
@@ -66,6 +67,20 @@ fn questions(sessions: &[Session]) -> Finding {
     let (count, names) = (number(sessions.len(), "session"), named(sessions));
     let message = format!("{count} {verb} for an answer: {names}");
     Finding::warn("waiting", message, format!("read it with: stepwell show {}", first.session_id))
+}
+
+fn held(sessions: &[Session]) -> Finding {
+    let Some(first) = sessions.first() else {
+        return Finding::ok("held", "no session is paused");
+    };
+    let verb = if sessions.len() == 1 { "is" } else { "are" };
+    let (count, names) = (number(sessions.len(), "session"), named(sessions));
+    let message = format!("{count} {verb} paused, or held since the import: {names}");
+    Finding::warn(
+        "held",
+        message,
+        format!("let it go on with: stepwell resume {}", first.session_id),
+    )
 }
 
 fn open_approvals(open: usize, lost: usize) -> Finding {
@@ -127,5 +142,9 @@ mod tests {
             assert_eq!((finding.message.as_str(), finding.status), (message, status));
         }
         assert_eq!(questions(&sessions_of(1)).message, "1 session waits for an answer: 01J0");
+        let finding = held(&sessions_of(2));
+        assert_eq!(finding.message, "2 sessions are paused, or held since the import: 01J0, 01J1");
+        assert_eq!(finding.next, "let it go on with: stepwell resume 01J0");
+        assert_eq!(held(&[]).status, Health::Ok);
     }
 }

@@ -17,7 +17,8 @@ pub(super) async fn look(context: &Context, folder: &Path) -> anyhow::Result<Vec
     let mut checking = tokio::task::spawn_blocking(move || {
         check(&folder, &mut |it| {
             let (sessions, events) = (counted(it.sessions, "session"), counted(it.events, "event"));
-            news.send_replace(format!("{sessions} read, {events}"));
+            let payloads = counted(it.payloads, "payload");
+            news.send_replace(format!("{payloads} read, {sessions}, {events}"));
         })
     });
     let mut spinner = Spinner::new(context.out);
@@ -33,17 +34,17 @@ pub(super) async fn look(context: &Context, folder: &Path) -> anyhow::Result<Vec
 pub(super) fn check(folder: &Path, see: &mut dyn FnMut(&SessionsCheck)) -> Vec<Finding> {
     let file = match SqliteStore::find_damage(folder) {
         Ok(None) => Finding::ok("store", "undamaged, with the schema of this release"),
-        Ok(Some(damage)) => {
-            let next = "stop the server and restore the folder from a backup; sessions that are \
-                        still whole can be exported first";
-            Finding::fail("store", format!("the file is damaged: {damage}"), next)
-        }
+        Ok(Some(damage)) => Finding::fail(
+            "store",
+            format!("the file is damaged: {damage}"),
+            keep_and_rescue(folder),
+        ),
         Err(OpenError::NoStore { .. }) => return Vec::new(),
         Err(error) => return vec![unusable(&error)],
     };
     let mut findings = vec![file];
     match SqliteStore::check_sessions(folder, see) {
-        Ok(check) => findings.extend(of_sessions(&check)),
+        Ok(check) => findings.extend(of_sessions(folder, &check)),
         Err(error) => findings.push(unusable(&error)),
     }
     findings
@@ -57,22 +58,34 @@ fn unusable(error: &OpenError) -> Finding {
         }
         OpenError::NoStore { .. }
         | OpenError::InUse { .. }
+        | OpenError::Emptied { .. }
         | OpenError::Foreign { .. }
         | OpenError::NetworkFileSystem { .. }
         | OpenError::NoFolder { .. }
         | OpenError::Folder { .. }
         | OpenError::Store(_) => {
-            let next = "restore the folder from a backup, or choose another one with --data";
+            let next = "keep a copy of the folder as it is, then restore it from a backup, or \
+                        choose another one with --data";
             Finding::fail("store", error.to_string(), next)
         }
     }
 }
 
-fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
-    let SessionsCheck { sessions, events, damaged, named } = check;
+/// What loses nothing more. A backup of a damaged file is refused, so the file itself is copied.
+fn keep_and_rescue(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "stop the server and copy the folder as it is (cp -a {folder} {folder}.damaged: \
+         stepwell.db, with stepwell.db-wal where there is one); then start it, export what is whole \
+         one by one (stepwell export ID), and restore a backup"
+    )
+}
+
+fn of_sessions(folder: &Path, check: &SessionsCheck) -> Vec<Finding> {
+    let SessionsCheck { sessions, events, payloads, damaged, named } = check;
     if *damaged == 0 {
-        let message =
-            format!("{} whole, {}", counted(*sessions, "session"), counted(*events, "event"));
+        let (sessions, events) = (counted(*sessions, "session"), counted(*events, "event"));
+        let message = format!("{sessions} whole, {events}, {}", counted(*payloads, "payload"));
         return vec![Finding::ok("history", message)];
     }
     let line = |it: &DamagedSession| {
@@ -80,11 +93,12 @@ fn of_sessions(check: &SessionsCheck) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = named.iter().map(line).collect();
     let count = counted(*damaged, "session");
-    let message = format!("{count} of {} cannot be read to the end", number(*sessions));
+    let message = format!("{count} of {} are damaged", number(*sessions));
     let id = named.first().map_or("ID", |it| it.session_id.as_str());
     let next = format!(
-        "keep a copy (stepwell backup FILE), then bring back an earlier backup, or delete such a \
-         session (stepwell delete {id}): it cannot be exported; the others are not touched by it"
+        "what cannot be read of such a session cannot be exported, and the others are not touched \
+         by it: bring back an earlier backup, or delete it (stepwell delete {id}). First {}",
+        keep_and_rescue(folder)
     );
     findings.push(Finding::fail("history", message, next));
     findings
@@ -96,19 +110,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_store_that_lost_everything_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(check(folder.path(), &mut |_| {}), [], "no store yet");
+        std::fs::write(folder.path().join("stepwell.db"), "").unwrap();
+        let findings = check(folder.path(), &mut |_| {});
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].status, Health::Fail);
+        assert!(findings[0].message.contains("is empty (0 bytes)"), "{findings:?}");
+    }
+
+    #[test]
     fn damaged_sessions_are_named_and_counted_with_what_can_be_done() {
         let named =
             vec![DamagedSession { session_id: "01J".into(), reason: "event 5 is missing".into() }];
-        let check = SessionsCheck { sessions: 300, events: 9_000, damaged: 12, named };
-        let findings = of_sessions(&check);
+        let check =
+            SessionsCheck { sessions: 300, events: 9_000, payloads: 70, damaged: 12, named };
+        let findings = of_sessions(Path::new("/srv/data"), &check);
         assert_eq!(findings[0].message, "session 01J: event 5 is missing");
         let last = findings.last().unwrap();
-        assert_eq!(last.message, "12 sessions of 300 cannot be read to the end");
+        assert_eq!(last.message, "12 sessions of 300 are damaged");
         assert!(last.next.contains("stepwell delete 01J"), "{last:?}");
+        // A backup of a damaged store may be refused: the advice must not need one.
+        assert!(last.next.contains("cp -a /srv/data /srv/data.damaged"), "{last:?}");
+        assert!(!last.next.contains("stepwell backup"), "{last:?}");
         assert!(findings.iter().all(|it| it.status == Health::Fail));
         let whole = SessionsCheck { damaged: 0, named: Vec::new(), ..check };
-        let findings = of_sessions(&whole);
+        let findings = of_sessions(Path::new("/srv/data"), &whole);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].message, "300 sessions whole, 9,000 events");
+        assert_eq!(findings[0].message, "300 sessions whole, 9,000 events, 70 payloads");
     }
 }

@@ -9,7 +9,6 @@ use crate::exit::Exit;
 use crate::time;
 use crate::view;
 use crate::view::session::{Question, questions};
-use crate::view::visible::brief;
 
 pub(in crate::commands) async fn run(context: &Context, id: &str) -> anyhow::Result<Exit> {
     #[derive(Serialize)]
@@ -43,7 +42,7 @@ pub(in crate::commands) async fn run(context: &Context, id: &str) -> anyhow::Res
         return Ok(Exit::Ok);
     }
     let since = view::when::relative(session.updated_at_ms, time::now_ms());
-    out.line(&format!("{}  {}", brief(&session.explain), out.paint.faint(since)))?;
+    out.line(&format!("{}  {}", view::session::why(session), out.paint.faint(since)))?;
     for question in &questions {
         out.lines(&question.lines(out.paint))?;
     }

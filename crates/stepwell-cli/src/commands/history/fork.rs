@@ -60,7 +60,9 @@ fn hazards(out: Out, response: &ForkSessionResponse) -> anyhow::Result<()> {
     }
     let all_later = response.hazards.iter().all(|it| it.seq > response.at_seq);
     let calls = calls_in_words(response.hazards.len(), all_later);
-    let title = format!("{calls}: done is done, and may be done again");
+    let all_given = response.hazards.iter().all(|it| it.result_given);
+    let then = if all_given { "the fork is told otherwise" } else { "may be done again" };
+    let title = format!("{calls}: done is done, and {then}");
     out.line(&out.paint.tone(Tone::Attention, title))?;
     for hazard in &response.hazards {
         let call = format!("{} {}", brief(&hazard.tool), brief(&hazard.arguments));
@@ -81,6 +83,12 @@ fn calls_in_words(count: usize, all_later: bool) -> String {
 /// What it came to in the source, and what the fork does about what was on its way.
 fn came_to(hazard: &Hazard, at_seq: u64) -> String {
     match (hazard.ending.as_str(), hazard.seq > at_seq) {
+        (ending, true) if hazard.result_given => {
+            format!("{ending}, stays done; the fork is told otherwise")
+        }
+        (ending, false) if hazard.result_given => {
+            format!("{ending}, was on its way and stays done; the fork is told otherwise")
+        }
         ("not_started", _) => "not started then: the fork starts it if its rules let it".to_owned(),
         (ending, true) => ending.to_owned(),
         (ending, false) => {
@@ -291,6 +299,29 @@ mod tests {
         assert!(said(true).ends_with("fork there, or leave --at out"), "{}", said(true));
         assert!(said(false).ends_with("fits all with --at"), "{}", said(false));
         assert!(!said(false).contains("the event"));
+    }
+
+    #[test]
+    fn a_hazard_says_what_the_fork_does_about_it() {
+        let hazard = |seq, ending: &str, result_given| Hazard {
+            seq,
+            ending: ending.to_owned(),
+            result_given,
+            ..Hazard::default()
+        };
+        for (hazard, words) in [
+            (hazard(9, "ok", false), "ok"),
+            (hazard(8, "ok", false), "ok, was on its way: the fork asks a person"),
+            (hazard(7, "not_started", false), "not started then: the fork starts it"),
+            (hazard(9, "ok", true), "ok, stays done; the fork is told otherwise"),
+            (
+                hazard(8, "unknown", true),
+                "unknown, was on its way and stays done; the fork is told",
+            ),
+        ] {
+            let said = came_to(&hazard, 8);
+            assert!(said.starts_with(words), "{said}");
+        }
     }
 
     #[test]
