@@ -118,8 +118,8 @@ fn problem(whole: &str, part: &str, error: &serde_json::Error) -> JsonProblem {
     let begin = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
     let before = whole.get(..begin).unwrap_or_default();
     let line = before.matches('\n').count() + error.line();
-    let begun = if error.line() == 1 { before.rsplit('\n').next().map_or(0, str::len) } else { 0 };
-    let column = begun + error.column();
+    let beside = if error.line() == 1 { before.rsplit('\n').next().map_or(0, str::len) } else { 0 };
+    let column = beside + error.column();
     if error.is_eof() {
         return JsonProblem::Truncated { line, column };
     }
