@@ -128,7 +128,7 @@ test("the fork dialog offers what fits the moment, with what it was there", asyn
     dialog.getByRole("combobox", { name: "What" }).locator("option").allTextContents();
   const open = async (at: string) => {
     await page.goto(`${stage.url}/s/${id}${at}`);
-    await expect(page.locator(".scrubber-live")).toBeVisible();
+    await expect(page.locator(".scrubber-live, .scrubber-back").first()).toBeVisible();
     await expect(rows(page).first()).toBeVisible();
     await page.keyboard.press("f");
     await dialog.getByRole("button", { name: "Change something" }).click();

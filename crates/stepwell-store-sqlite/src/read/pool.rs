@@ -357,8 +357,12 @@ mod tests {
         drop(gates);
         assert_eq!(held.join_all().await, [1; READERS_MAX]);
         assert!(waiting.join_all().await.iter().all(|seen| *seen == 3));
+        // A turn ends after its last read was answered.
+        while pool.state().turns > 0 {
+            tokio::task::yield_now().await;
+        }
         let state = pool.state();
-        assert_eq!((state.turns, state.waiting.len()), (0, 0));
+        assert_eq!(state.waiting.len(), 0);
         assert!(state.idle.len() <= READERS_MAX, "{state:?}");
     }
 

@@ -353,7 +353,7 @@ async fn forks_of_an_older_store_keep_only_the_payloads_of_their_own_events() {
             "INSERT INTO blobs VALUES ('{gone_at}', 1, x'{gone_bytes}'), ('damaged', 1, x'00');
              INSERT INTO blob_refs VALUES (2, '{late_at}'), (2, '{gone_at}'), (3, 'damaged');
              UPDATE events SET body = body || '!' WHERE session = 3 AND seq = 1;
-             PRAGMA user_version = 8;"
+             PRAGMA user_version = 9;"
         ),
     );
     drop(open(folder.path()));
