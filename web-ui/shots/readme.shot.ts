@@ -21,6 +21,9 @@ test("the pictures of the README", async ({ page, stage }) => {
       page.getByText("Fix the failing date test").or(page.getByRole("article")).first(),
     ).toBeVisible();
     await expect(page.locator("#root .loading")).toHaveCount(0);
+    // What has just come up may not be decided yet.
+    const decides = page.getByRole("button", { name: "Edit `dates.py`" });
+    if (name === "approval") await expect(decides).toBeEnabled();
     await page.screenshot({ path: join(FOLDER, `${name}.png`) });
   }
 });
