@@ -93,7 +93,7 @@ fn of_sessions(folder: &Path, check: &SessionsCheck) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = named.iter().map(line).collect();
     let count = counted(*damaged, "session");
-    let message = format!("{count} of {} are damaged", number(*sessions));
+    let message = format!("{count} of {} damaged", number(*sessions));
     let id = named.first().map_or("ID", |it| it.session_id.as_str());
     let next = format!(
         "what cannot be read of such a session cannot be exported, and the others are not touched \
@@ -129,7 +129,7 @@ mod tests {
         let findings = of_sessions(Path::new("/srv/data"), &check);
         assert_eq!(findings[0].message, "session 01J: event 5 is missing");
         let last = findings.last().unwrap();
-        assert_eq!(last.message, "12 sessions of 300 are damaged");
+        assert_eq!(last.message, "12 sessions of 300 damaged");
         assert!(last.next.contains("stepwell delete 01J"), "{last:?}");
         // A backup of a damaged store may be refused: the advice must not need one.
         assert!(last.next.contains("cp -a /srv/data /srv/data.damaged"), "{last:?}");
