@@ -256,8 +256,11 @@ fn check(stream: &[u8], dice: &mut StdRng) {
         assert!(!call.name.is_empty(), "a call of nothing");
         assert!(is_made_of(&call.name, &said.names), "{:?} was not called", call.name);
         assert!(is_made_of(&call.id, &said.ids), "{:?} is no id", call.id);
+        // An object is kept as it was written; the oracle knows it in strict JSON.
         let arguments = &call.arguments;
-        assert!(is_made_of(arguments, &said.arguments), "{arguments:?} were not given");
+        let is_given = is_made_of(arguments, &said.arguments)
+            || is_made_of(&strict(arguments), &said.arguments);
+        assert!(is_given, "{arguments:?} were not given");
     }
 }
 
