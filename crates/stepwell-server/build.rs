@@ -118,8 +118,8 @@ fn embedding(root: &Path, files: &[PathBuf]) -> Result<String, Failure> {
     for file in files {
         let not_text = "a file's name is not UTF-8";
         let address = format!("/{}", file.strip_prefix(root)?.to_str().ok_or(not_text)?);
-        let file = file.to_str().ok_or(not_text)?;
-        writeln!(code, "    ({address:?}, include_bytes!({file:?})),")?;
+        // From where this very code lies, so that a folder of builds can be moved.
+        writeln!(code, "    ({address:?}, include_bytes!(concat!(\"web\", {address:?}))),")?;
     }
     writeln!(code, "];")?;
     Ok(code)

@@ -2,7 +2,7 @@
 
 import { expect, type Page } from "@playwright/test";
 import { test } from "./stage.ts";
-import { AGENT, waiting } from "./stories.ts";
+import { AGENT, completed, waiting } from "./stories.ts";
 
 const past = (page: Page) => page.getByLabel("The past");
 const status = (page: Page) => page.locator(".session-head .status");
@@ -46,9 +46,7 @@ test("a moment that cannot be read leaves what was read, and is tried again", as
   page,
   stage,
 }) => {
-  const id = await waiting(stage);
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const id = await completed(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(said(page).last()).toContainText("Done.");
   await expect(page.locator(".scrubber-live")).toHaveText("the end");

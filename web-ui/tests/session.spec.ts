@@ -1,7 +1,7 @@
 import { expect, type Page } from "@playwright/test";
 import { longSession } from "./long-session.ts";
 import { test } from "./stage.ts";
-import { AGENT, HELLO, HOSTILE, pushing, waiting } from "./stories.ts";
+import { AGENT, approved, completed, HELLO, HOSTILE, pushing, waiting } from "./stories.ts";
 
 const rows = (page: Page) => page.getByRole("treegrid", { name: "Steps" }).getByRole("row");
 const said = (page: Page) => page.getByRole("log", { name: "Conversation" }).getByRole("article");
@@ -34,9 +34,7 @@ test("a session is shown as tree, conversation and details of one selection", as
 });
 
 test("any moment can be reached, said plainly, and linked to", async ({ page, stage }) => {
-  const id = await waiting(stage);
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const id = await completed(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(said(page).last()).toContainText("Done.");
   await expect(page.locator(".scrubber-live")).toHaveText("the end");
@@ -90,9 +88,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   page,
   stage,
 }) => {
-  const id = await waiting(stage);
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const id = await completed(stage);
   await page.goto(`${stage.url}/s/${id}@4`);
   await expect(page.getByLabel("The past")).toBeVisible();
   await page.keyboard.press("f");
@@ -120,9 +116,7 @@ test("the fork dialog offers what fits the moment, with what it was there", asyn
   page,
   stage,
 }) => {
-  const id = await waiting(stage);
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  const id = await completed(stage);
   const dialog = page.getByRole("dialog", { name: /^Fork/ });
   const kinds = () =>
     dialog.getByRole("combobox", { name: "What" }).locator("option").allTextContents();
@@ -213,8 +207,7 @@ content = ${JSON.stringify(HOSTILE)}
 `);
   const id = await stage.submit(stage.file("agent.toml", AGENT), `Look: ${HOSTILE}`);
   await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await approved(stage, id);
   await page.goto(`${stage.url}/s/${id}`);
   await expect(said(page).last()).toContainText("<script>");
   for (const tab of ["Details", "Events", "Prompt"]) {
@@ -261,6 +254,11 @@ test("the page does not grow with the session", async ({ page, stage }) => {
   for (const events of [2_000, 20_000]) {
     const it = await longSession(stage, events, events);
     let bytes = 0;
+    const asked: string[] = [];
+    page.on("request", (request) => {
+      const name = new URL(request.url()).pathname.split("/").at(-1) ?? "";
+      if (["GetState", "ListSpans", "GetSpan"].includes(name)) asked.push(name);
+    });
     page.on("response", async (response) => {
       if (!response.url().includes("stepwell.v1")) return;
       // The strip is a few bytes an event; all else is windows.
@@ -272,17 +270,21 @@ test("the page does not grow with the session", async ({ page, stage }) => {
     await expect(said(page).last()).toContainText("All services use it now.");
     // The strip is read after what is looked at first.
     await expect(page.locator(".scrubber-live")).toHaveText("the end");
-    for (const part of [0.2, 0.5, 0.8]) {
+    for (const part of [0.2, 0.8, 0.5]) {
       const box = await slider(page).boundingBox();
       if (box === null) throw new Error("no slider");
+      asked.length = 0;
       await slider(page).click({ position: { x: box.width * part, y: 8 } });
       await expect(page.getByLabel("The past")).toBeVisible();
       await expect(page.locator(".session-moment")).toHaveAttribute("aria-busy", "false");
       await expect(page.locator(".message.is-unread, .tree-row.is-unread")).toHaveCount(0);
+      // Nothing is asked for that only the moment before had in sight.
+      await expect(page.getByRole("region", { name: "Details" }).locator("h2")).toBeVisible();
+      expect(asked.sort()).toEqual(["GetSpan", "GetState", "ListSpans"]);
     }
     const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
     sizes.push({ nodes, bytes });
-    page.removeAllListeners("response");
+    page.removeAllListeners("request").removeAllListeners("response");
   }
   const [short, long] = sizes;
   if (short === undefined || long === undefined) throw new Error("nothing was measured");

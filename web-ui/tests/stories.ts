@@ -40,3 +40,16 @@ export async function waiting(stage: Stage): Promise<string> {
   await expect.poll(() => stage.cli("show", id)).toContain("waiting_approval");
   return id;
 }
+
+/** Lets its open action run, and waits for its end. */
+export async function approved(stage: Stage, id: string): Promise<void> {
+  await stage.cli("approve", id, "--by", "ada");
+  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+}
+
+/** A session that was let run, and came to its end. */
+export async function completed(stage: Stage): Promise<string> {
+  const id = await waiting(stage);
+  await approved(stage, id);
+  return id;
+}

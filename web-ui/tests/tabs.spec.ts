@@ -1,6 +1,6 @@
 import { expect, type Page } from "@playwright/test";
 import { test } from "./stage.ts";
-import { waiting } from "./stories.ts";
+import { approved, waiting } from "./stories.ts";
 
 /** More than a browser has connections to one address over HTTP/1.1. */
 const TABS = 9;
@@ -26,8 +26,7 @@ test("tabs that nobody looks at leave their connection to the others", async ({ 
     await expect(live(tab)).toHaveText("live");
     await cover(tab, "hidden");
   }
-  await stage.cli("approve", id, "--by", "ada");
-  await expect.poll(() => stage.cli("show", id)).toContain("completed");
+  await approved(stage, id);
   const events = (await stage.cli("events", id)).trim().split("\n").length;
   // Whoever looks again has missed nothing, and has nothing twice.
   for (const tab of [page, tabs[TABS - 1] ?? page]) {

@@ -43,6 +43,14 @@ async function until(stage: Stage, id: string, words: string): Promise<void> {
   await expect.poll(() => stage.cli("show", id)).toContain(words);
 }
 
+/** A session that asks for three things at once. */
+async function threeWaiting(stage: Stage): Promise<string> {
+  await stage.start(THREE);
+  const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
+  await until(stage, id, "waiting_approval");
+  return id;
+}
+
 async function decided(stage: Stage, id: string): Promise<number> {
   const events = await stage.cli("events", id);
   return events.split("\n").filter((it) => it.includes("approval_decided")).length;
@@ -62,9 +70,7 @@ test("a double click decides one action, and its outcome stays until the person 
   page,
   stage,
 }) => {
-  await stage.start(THREE);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
-  await until(stage, id, "waiting_approval");
+  const id = await threeWaiting(stage);
   await page.goto(`${stage.url}/s/${id}`);
   await page.getByRole("button", { name: "Review" }).click();
   const card = page.locator(".review").getByRole("article");
@@ -87,9 +93,7 @@ test("a double click decides one action, and its outcome stays until the person 
 });
 
 test("an action that has just come up takes no click and no key", async ({ page, stage }) => {
-  await stage.start(THREE);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
-  await until(stage, id, "waiting_approval");
+  const id = await threeWaiting(stage);
   await named(page, stage);
   for (const inInbox of [false, true]) {
     await page.goto(inInbox ? `${stage.url}/approvals` : `${stage.url}/s/${id}`);
@@ -116,9 +120,7 @@ test("a press that was begun before the action came up does not count when it is
   page,
   stage,
 }) => {
-  await stage.start(THREE);
-  const id = await stage.submit(stage.file("agent.toml", AGENT), "Three things.");
-  await until(stage, id, "waiting_approval");
+  const id = await threeWaiting(stage);
   await named(page, stage);
   await page.goto(`${stage.url}/s/${id}`);
   await page.getByRole("button", { name: "Review" }).focus();

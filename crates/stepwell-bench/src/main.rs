@@ -14,13 +14,8 @@ mod workload;
 mod world;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 
 use crate::report::Measure;
-
-/// The allocator of the `stepwell` binary.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures the engine beside the limit of bare SQLite on the same disk in the same run.
 #[derive(Parser)]
@@ -43,6 +38,8 @@ struct Args {
 
 #[expect(clippy::print_stderr, reason = "a program tells its user")]
 fn main() -> anyhow::Result<()> {
+    // As the `stepwell` binary does.
+    stepwell_alloc::keep_freed_memory();
     let args = Args::parse();
     let runtime = stepwell_runtime::system::async_runtime()?;
     if let Some(child) = &args.child {

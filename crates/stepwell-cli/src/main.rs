@@ -20,17 +20,12 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 
 use crate::args::Cli;
 use crate::exit::Exit;
 
-/// What one thread allocates another one frees all the time here (a session's task, the store's
-/// writer): with the system's allocator that takes a third of the time of a step.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 fn main() -> ExitCode {
+    stepwell_alloc::keep_freed_memory();
     complete::answer_shell();
     let cli = Cli::parse();
     // Commands that tools run must not inherit what our parent left open. All else may be given a file

@@ -157,7 +157,7 @@ pub(crate) async fn load_at(
 }
 
 /// Events between two outlines that are cached.
-pub(crate) const CHECKPOINT_EVENTS: u64 = 1_024;
+pub(crate) const CHECKPOINT_EVENTS: u64 = 512;
 
 /// The outline of a session's state after the event `at`: everything but the texts of its prompt.
 /// Cost: the events since the last cached outline. Caches the ones that it passes.

@@ -50,18 +50,27 @@ impl Engine {
         limit: u32,
     ) -> Result<MessageWindow, EngineError> {
         let store = &*self.inner.ports.store;
-        let state = outline_at(store, session_id, at).await?;
-        let total = state.prompt.messages();
+        // Most look at the end of a window that is far shorter than what lies between checkpoints: one
+        // fold gives the state and the texts.
+        let last = Seq(at.0 / CHECKPOINT_EVENTS * CHECKPOINT_EVENTS);
+        let start = checkpoint(store, session_id, last).await?;
+        let end = fold(store, session_id, start, at, None).await?;
+        if end.state.origin.is_none() || end.state.head < at {
+            let head = end.state.head;
+            return Err(EngineError::NoSuchEvent { session_id, seq: at, head });
+        }
+        let total = end.state.prompt.messages();
         let from = if from < 0 { i64::from(total).saturating_add(from) } else { from };
         let from = u32::try_from(from.max(0)).unwrap_or(u32::MAX).min(total);
         let until = total.min(from.saturating_add(limit));
-        let mut messages = Vec::new();
-        if from < until {
-            let start = start(store, session_id, at, from).await?;
-            messages = fold(store, session_id, start, at, until).await?;
-            messages.drain(..messages.len().saturating_sub((until - from) as usize));
-        }
+        let mut messages = if from >= end.begin || from == until {
+            end.messages(from, until)
+        } else {
+            let start = start_before(store, session_id, at, from).await?;
+            fold(store, session_id, start, at, Some(until)).await?.messages(from, until)
+        };
         // A fork may have got another system prompt since the beginning.
+        let state = end.state.outline();
         if let (0, Some(first), Some(agent)) = (from, messages.first_mut(), state.agent()) {
             first.json = system_message(agent);
         }
@@ -69,44 +78,76 @@ impl Engine {
     }
 }
 
-/// The latest checkpoint that has no more than `from` messages.
-async fn start(
+/// The outline after that event, or the beginning.
+async fn checkpoint(
+    store: &dyn Store,
+    session_id: SessionId,
+    at: Seq,
+) -> Result<SessionState, EngineError> {
+    if at == Seq(0) {
+        return Ok(SessionState::default());
+    }
+    outline_at(store, session_id, at).await
+}
+
+/// The latest checkpoint before the last one at `at` that has no more than `from` messages.
+async fn start_before(
     store: &dyn Store,
     session_id: SessionId,
     at: Seq,
     from: u32,
 ) -> Result<SessionState, EngineError> {
     let (mut fits, mut first) = (0, SessionState::default());
-    let mut too_far = at.0 / CHECKPOINT_EVENTS + 1;
-    // The last one is asked first: most look at the end.
-    let mut probe = too_far - 1;
+    let mut too_far = at.0 / CHECKPOINT_EVENTS;
+    let mut step = 1;
     while fits + 1 < too_far {
+        // Back from the end in growing steps, since most look there; then between the two.
+        let is_near = fits == 0 && step < too_far;
+        let probe = if is_near { too_far - step } else { u64::midpoint(fits, too_far) };
+        step = step.saturating_mul(2);
         let state = outline_at(store, session_id, Seq(probe * CHECKPOINT_EVENTS)).await?;
         if state.prompt.messages() <= from {
             (fits, first) = (probe, state);
         } else {
             too_far = probe;
         }
-        probe = u64::midpoint(fits, too_far);
     }
     Ok(first)
 }
 
-/// The texts of the messages that come after `state`, up to number `until`.
+/// Messages that follow each other, and the session after the last of them.
+struct Stretch {
+    state: SessionState,
+    /// Number of the first one.
+    begin: u32,
+    places: Vec<Place>,
+}
+
+impl Stretch {
+    /// The messages from number `from` on, before number `until`.
+    fn messages(&self, from: u32, until: u32) -> Vec<Message> {
+        let (skipped, wanted) = (from.saturating_sub(self.begin) as usize, (until - from) as usize);
+        let texts = self.state.prompt.message_texts().zip(&self.places);
+        texts.skip(skipped).take(wanted).map(|(text, place)| place.message(text)).collect()
+    }
+}
+
+/// Folds what came after `state`, up to the event `at`, or only until there are messages up to number
+/// `until`.
 async fn fold(
     store: &dyn Store,
     session_id: SessionId,
     mut state: SessionState,
     at: Seq,
-    until: u32,
-) -> Result<Vec<Message>, EngineError> {
+    until: Option<u32>,
+) -> Result<Stretch, EngineError> {
     if state.head > Seq(0) {
         state.prompt = state.prompt.tail();
     }
     let begin = state.prompt.first_text();
     let mut places: Vec<Place> = Vec::new();
-    while state.head < at && state.prompt.messages() < until {
-        let part = at.min(Seq(state.head.0 + PART_EVENTS));
+    while state.head < at && until.is_none_or(|until| state.prompt.messages() < until) {
+        let part = if until.is_none() { at } else { at.min(Seq(state.head.0 + PART_EVENTS)) };
         let before = state.head;
         refresh_seeing(store, session_id, &mut state, part, &mut |state| {
             let new = (state.prompt.messages() - begin) as usize - places.len();
@@ -118,8 +159,7 @@ async fn fold(
             break;
         }
     }
-    let texts = state.prompt.message_texts().take((until - begin) as usize);
-    Ok(texts.zip(places).map(|(text, place)| place.message(text)).collect())
+    Ok(Stretch { state, begin, places })
 }
 
 /// Where a message came from.
@@ -132,8 +172,8 @@ struct Place {
 
 impl Place {
     /// All observations of a step come with one event, in the order of the calls and before all else.
-    fn message(self, json: &str) -> Message {
-        let Self { seq, step, nth } = self;
+    fn message(&self, json: &str) -> Message {
+        let &Self { seq, step, nth } = self;
         let is_observation = json.starts_with("{\"role\":\"tool\"");
         let call_id = is_observation.then_some(CallId { step, index: nth });
         Message { json: json.to_owned(), seq, step, call_id }

@@ -21,6 +21,7 @@ const RUNTIME: &str = "stepwell-runtime";
 /// A new arrow needs a decision record in `docs/adr`.
 const ARROWS: &[(&str, Arrows)] = &[
     (CORE, Arrows::To(&[])),
+    ("stepwell-alloc", Arrows::To(&[])),
     (PORTS, Arrows::To(&[CORE])),
     (ARCHIVE, Arrows::To(&[CORE, PORTS])),
     ("stepwell-store-sqlite", Arrows::To(&[CORE, PORTS])),

@@ -104,14 +104,8 @@ impl<'r> Redactor<'r> {
     }
 
     fn note_tools(&mut self, body: &EventBody) {
-        let agent = if let EventBody::SessionCreated(it) = body {
-            Some(&it.agent)
-        } else if let EventBody::OverrideApplied(it) = body {
-            it.agent.as_ref()
-        } else {
-            None
-        };
-        let names = agent.into_iter().flat_map(|agent| agent.tools.iter().map(|it| &it.name));
+        let names =
+            body.agent().into_iter().flat_map(|agent| agent.tools.iter().map(|it| &it.name));
         self.tools.extend(names.cloned());
     }
 

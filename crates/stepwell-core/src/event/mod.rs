@@ -11,6 +11,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::agent::Agent;
 use crate::ids::{IdError, Seq, TimestampMs};
 
 mod bodies;
@@ -215,4 +216,31 @@ events! {
     TimerStarted, "timer_started", Decision;
     /// Last event of every session, but for late results.
     SessionFinished, "session_finished", Decision;
+}
+
+impl EventBody {
+    /// The agent definition that the session has from this event on.
+    pub fn agent(&self) -> Option<&Agent> {
+        match self {
+            Self::SessionCreated(it) => Some(&it.agent),
+            Self::OverrideApplied(it) => it.agent.as_deref(),
+            Self::ModelReplied(_)
+            | Self::ModelFailed(_)
+            | Self::ToolDispatched(_)
+            | Self::ToolFinished(_)
+            | Self::ToolLost(_)
+            | Self::ApprovalDecided(_)
+            | Self::MessageReceived(_)
+            | Self::TimerFired(_)
+            | Self::CancelRequested(_)
+            | Self::PauseRequested(_)
+            | Self::ResumeRequested(_)
+            | Self::ModelRequested(_)
+            | Self::ToolScheduled(_)
+            | Self::ToolRefused(_)
+            | Self::ApprovalRequested(_)
+            | Self::TimerStarted(_)
+            | Self::SessionFinished(_) => None,
+        }
+    }
 }

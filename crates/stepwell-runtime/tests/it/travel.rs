@@ -43,7 +43,10 @@ async fn the_state_after_every_event_is_the_fold_of_the_events_until_then() {
     let mut state = SessionState::default();
     for (event, n) in log.iter().zip(1..) {
         state = fold(state, [event]).unwrap();
-        if n % 97 != 0 && !(1_020..1_030).contains(&n) && n != log.len() as u64 {
+        if n % 97 != 0
+            && ![510..516, 1_020..1_030].iter().any(|near| near.contains(&n))
+            && n != log.len() as u64
+        {
             continue;
         }
         assert_eq!(node.engine.state_at(session_id, Seq(n)).await.unwrap(), state);

@@ -61,30 +61,9 @@ impl Allowed {
 
     /// What an event's definition sends without leave.
     pub(super) fn refused(&self, body: &EventBody) -> Option<KeyUse> {
-        let agent = match body {
-            EventBody::SessionCreated(it) => &it.agent,
-            EventBody::OverrideApplied(it) => it.agent.as_ref()?,
-            EventBody::ModelReplied(_)
-            | EventBody::ModelFailed(_)
-            | EventBody::ToolDispatched(_)
-            | EventBody::ToolFinished(_)
-            | EventBody::ToolLost(_)
-            | EventBody::ApprovalDecided(_)
-            | EventBody::MessageReceived(_)
-            | EventBody::TimerFired(_)
-            | EventBody::CancelRequested(_)
-            | EventBody::PauseRequested(_)
-            | EventBody::ResumeRequested(_)
-            | EventBody::ModelRequested(_)
-            | EventBody::ToolScheduled(_)
-            | EventBody::ToolRefused(_)
-            | EventBody::ApprovalRequested(_)
-            | EventBody::TimerStarted(_)
-            | EventBody::SessionFinished(_) => return None,
-        };
         match self {
             Self::All => None,
-            Self::These(known) => of_agent(agent).find(|it| !known.contains(it)),
+            Self::These(known) => of_agent(body.agent()?).find(|it| !known.contains(it)),
         }
     }
 }

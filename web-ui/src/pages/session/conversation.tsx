@@ -1,12 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { MESSAGES_PAGE, useMessages } from "../../api/history-queries.ts";
 import type { Message } from "../../model/session/messages.ts";
 import { Empty, Failed, Loading } from "../../parts/states.tsx";
 import { MessageBox } from "./message-box.tsx";
+import { useJump } from "./use-jump.ts";
 
 const HEIGHT_GUESS = 88;
-const OVERSCAN = 4;
+const OVERSCAN = 2;
 /** This near to the end counts as at the end, in pixels. */
 const END_NEAR = 48;
 
@@ -26,11 +27,11 @@ interface Props {
   readonly isSelected: (message: Message) => boolean;
   readonly onSelect: (message: Message) => void;
   /** What is going on at that moment and is no message yet. */
-  readonly children: ReactNode;
+  readonly below: ReactNode;
 }
 
 /** The conversation exactly as the model saw it, the newest first to be read. */
-export function Conversation(props: Props) {
+export const Conversation = memo(function Conversation(props: Props) {
   const { sessionId, total, at, moment, isLive, target } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [pages, setPages] = useState<readonly number[]>([]);
@@ -47,13 +48,15 @@ export function Conversation(props: Props) {
     // The end is what is read first.
     initialOffset: () => count * HEIGHT_GUESS,
   });
+  // Another moment begins at its end.
+  useJump(lines, moment, () => lines.getTotalSize() - (lines.scrollRect?.height ?? 0));
   const inSight = lines.getVirtualItems();
   const [first, last] = [inSight[0]?.index ?? -1, inSight.at(-1)?.index ?? -1];
   useEffect(() => {
     const end = Math.min(last, tailFrom - 1);
     if (first >= 0) setPages((before) => pagesOf(first, end, before));
   }, [first, last, tailFrom]);
-  const follow = useFollow(scroller, [count, lines.getTotalSize(), moment, props.children], isLive);
+  const follow = useFollow(scroller, [count, lines.getTotalSize(), moment, props.below], isLive);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another moment begins at its end
   useLayoutEffect(follow.toEnd, [moment, total === null]);
   useEffect(() => {
@@ -84,7 +87,7 @@ export function Conversation(props: Props) {
               ref={lines.measureElement}
               data-index={index}
               className="conversation-place"
-              style={{ transform: `translateY(${start}px)` }}
+              style={{ top: start }}
             >
               {message === undefined ? (
                 <div className="message is-unread" style={{ height: HEIGHT_GUESS }} />
@@ -99,10 +102,10 @@ export function Conversation(props: Props) {
           );
         })}
       </div>
-      {props.children}
+      {props.below}
     </div>
   );
-}
+});
 
 /** The pages of these messages; none when the last is before the first. */
 function pagesOf(first: number, last: number, before: readonly number[]): readonly number[] {

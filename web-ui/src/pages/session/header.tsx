@@ -1,4 +1,5 @@
 import { GitFork, History, Link2, Pause } from "lucide-react";
+import { memo } from "react";
 import { Link } from "wouter";
 import { address } from "../../address.ts";
 import type { State } from "../../api/decode-history.ts";
@@ -25,7 +26,14 @@ interface Props {
 }
 
 /** What the session is, where it is, and what can be done with it. */
-export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Props) {
+export const Header = memo(function Header({
+  state,
+  isPast,
+  isReadOnly,
+  seq,
+  onFork,
+  onReplay,
+}: Props) {
   const { session, limits } = state;
   const spent = cost(state.models);
   return (
@@ -94,7 +102,7 @@ export function Header({ state, isPast, isReadOnly, seq, onFork, onReplay }: Pro
       </span>
     </header>
   );
-}
+});
 
 function Fact({ name, children }: { readonly name: string; readonly children: React.ReactNode }) {
   return (

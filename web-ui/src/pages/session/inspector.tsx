@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useSpan } from "../../api/history-queries.ts";
 import { familyOfSpan } from "../../model/session/family.ts";
 import { asOf, callIdOf, type Span, statusWords, type Then } from "../../model/session/spans.ts";
@@ -27,7 +27,15 @@ interface Props {
 }
 
 /** The selected span in full. */
-export function Inspector({ sessionId, spanId, then, head, open, onMoment, about }: Props) {
+export const Inspector = memo(function Inspector({
+  sessionId,
+  spanId,
+  then,
+  head,
+  open,
+  onMoment,
+  about,
+}: Props) {
   const [tab, setTab] = useState<Tab>("details");
   const [pages, setPages] = useState(1);
   const { data, error, refetch } = useSpan(sessionId, spanId, head, pages);
@@ -81,7 +89,7 @@ export function Inspector({ sessionId, spanId, then, head, open, onMoment, about
       {shown === "prompt" && <PromptOf sessionId={sessionId} span={span} events={events} />}
     </>
   );
-}
+});
 
 function hasPrompt(span: Span): boolean {
   return span.kind === "model_call" || span.kind === "step" || span.kind === "attempt";

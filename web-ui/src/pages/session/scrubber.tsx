@@ -29,6 +29,10 @@ interface Props {
   readonly connection: Connection;
 }
 
+// Made once: the line around them changes with every moment of a drag.
+const BACK = <ChevronLeft size={14} aria-hidden />;
+const ON = <ChevronRight size={14} aria-hidden />;
+
 const UNITS: ReadonlyArray<readonly [Unit, string]> = [
   ["event", "event"],
   ["model", "model call"],
@@ -53,7 +57,7 @@ export function Scrubber({ strip, seq, onMoment, connection }: Props) {
           <span key={unit} className="scrubber-unit">
             <Button
               kind="quiet"
-              icon={<ChevronLeft size={14} aria-hidden />}
+              icon={BACK}
               aria-label={`back by one ${words}`}
               disabled={seek(strip, shown, unit, -1) === null}
               onClick={() => go(seek(strip, shown, unit, -1))}
@@ -61,7 +65,7 @@ export function Scrubber({ strip, seq, onMoment, connection }: Props) {
             {words}
             <Button
               kind="quiet"
-              icon={<ChevronRight size={14} aria-hidden />}
+              icon={ON}
               aria-label={`on by one ${words}`}
               disabled={seq === null}
               onClick={() => go(seek(strip, shown, unit, 1) ?? strip.length)}

@@ -1,6 +1,8 @@
-import { useEffect, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { Link } from "wouter";
 import { address, type Moment } from "../../address.ts";
+import { askAhead } from "../../api/ahead.ts";
 import type { State } from "../../api/decode-history.ts";
 import { isNotFound } from "../../api/failure.ts";
 import { useFeed } from "../../api/history-queries.ts";
@@ -14,20 +16,15 @@ import type { SessionRow } from "../../model/types.ts";
 import { shortId } from "../../model/words.ts";
 import { Page, useTitle } from "../../parts/page.tsx";
 import { Failed, Loading } from "../../parts/states.tsx";
-import { AboutSession } from "./about-session.tsx";
-import { Conversation } from "./conversation.tsx";
 import { FindBar } from "./find-bar.tsx";
 import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
-import { Inspector } from "./inspector.tsx";
+import { MomentPanes } from "./moment-panes.tsx";
 import { BeyondBar, GoneBar, PastBar, ReadingBar, UnreadBar } from "./notices.tsx";
-import { NowBox } from "./now-box.tsx";
 import { Panes } from "./panes.tsx";
 import { ReplayDialog } from "./replay-dialog.tsx";
 import { Scrubber } from "./scrubber.tsx";
-import { Tree, type Zoom } from "./tree.tsx";
-import { TreeTools } from "./tree-tools.tsx";
 import { useMoment } from "./use-moment.ts";
 import { type Selection, useSelection } from "./use-selection.ts";
 import { useRetried, useShown } from "./use-shown.ts";
@@ -62,7 +59,6 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const head = useCalm(strip.length, CALM_MS);
   const wanted = seq === null || (head > 0 && seq >= head) ? null : seq;
   const [view, setView] = useState(WHOLE);
-  const [zoom, setZoom] = useState<Zoom>("sight");
   const [open, setOpen] = useState<Open>("nothing");
   const moments = useShown(sessionId, view, wanted, head);
   const state = moments.shown?.state;
@@ -75,21 +71,33 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const isNow = shownSeq === null;
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shownSeq ?? head) : (state?.session.updatedAt ?? 0);
-  const then: Then | null = shownSeq === null ? null : { seq: shownSeq, time };
+  const then = useMemo(
+    (): Then | null => (shownSeq === null ? null : { seq: shownSeq, time }),
+    [shownSeq, time],
+  );
   const shown = shownSeq ?? head;
   // The state tells the head before the strip is there.
   const known = Math.max(head, state?.headSeq ?? 0);
   const selection = useSelection(sessionId, view, then, known);
   useTitle(state?.session.title ?? sessionId);
-  const show = (to: number | null) => {
-    selection.clear();
-    setSeq(to !== null && to >= head ? null : to);
-  };
+  const { clear } = selection;
+  const cache = useQueryClient();
+  const show = useCallback(
+    (to: number | null) => {
+      const past = to !== null && to >= head ? null : to;
+      if (past !== null) askAhead(cache, { sessionId, seq: past }, view);
+      clear();
+      setSeq(past);
+    },
+    [cache, sessionId, view, clear, setSeq, head],
+  );
+  const onFork = useCallback(() => setOpen("fork"), []);
+  const onReplay = useCallback(() => setOpen("replay"), []);
   const isGone =
     isRead && (feed.connection === "gone" || isNotFound(now.error) || isNotFound(moments.error));
   const canAct = !isReadOnly && !isGone;
   useTimeKeys(strip, wanted ?? head, show, () => setOpen("goTo"));
-  useKeys(canAct ? { fork: () => setOpen("fork") } : {});
+  useKeys(canAct ? { fork: onFork } : {});
   const [isFinding, setFinding] = useState(false);
   useKeys(isFinding ? {} : { find: () => setFinding(true) });
   const showFound = (found: number) => {
@@ -108,7 +116,6 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
       </Page>
     );
   }
-  const isOther = shownSeq !== wanted;
   return (
     <main className={isNow ? "session" : "session is-past"} tabIndex={-1}>
       <Header
@@ -116,8 +123,8 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
         isPast={!isNow}
         isReadOnly={!canAct}
         seq={shownSeq}
-        onFork={() => setOpen("fork")}
-        onReplay={() => setOpen("replay")}
+        onFork={onFork}
+        onReplay={onReplay}
       />
       <div className="notices">
         {isGone && <GoneBar />}
@@ -137,7 +144,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
             explain={state.session.explain}
             canFork={canAct}
             onLive={() => show(null)}
-            onFork={() => setOpen("fork")}
+            onFork={onFork}
           />
         )}
         {seq !== null && head > 0 && seq > head && <BeyondBar seq={seq} head={head} />}
@@ -153,62 +160,21 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           <WaitBar state={state} explain={sentence(state, now.data?.session)} canAct={canAct} />
         )}
       </div>
-      <div className={isOther ? "session-moment is-other" : "session-moment"} aria-busy={isOther}>
-        <Panes
-          left={
-            <>
-              <TreeTools view={view} onView={setView} zoom={zoom} onZoom={setZoom} />
-              <Tree
-                sessionId={sessionId}
-                strip={strip}
-                head={head}
-                around={selection.around}
-                error={selection.error}
-                onRetry={selection.retry}
-                view={view}
-                onView={setView}
-                then={then}
-                rowsThen={selection.rowsThen}
-                selectedId={selection.spanId}
-                selected={selection.span}
-                isChosen={selection.isChosen}
-                selectedRow={selection.row}
-                onSelect={selection.selectSpan}
-                zoom={zoom}
-              />
-            </>
-          }
-          middle={
-            <Conversation
-              sessionId={sessionId}
-              total={state.messagesTotal}
-              tail={state.tail}
-              at={messagesAt(state.session.parent?.seq ?? 0, shown, head)}
-              moment={String(shownSeq)}
-              isLive={isNow}
-              target={selection.message}
-              isSelected={selection.isSelected}
-              onSelect={selection.selectMessage}
-            >
-              <NowBox
-                state={state}
-                live={isNow ? feed.live : null}
-                onSelect={(callId) => selection.selectCall(callId, shown)}
-              />
-            </Conversation>
-          }
-          right={
-            <Inspector
-              key={selection.spanId}
-              sessionId={sessionId}
-              spanId={selection.spanId}
-              then={then}
-              head={known}
-              open={state.openApprovals}
-              onMoment={show}
-              about={<AboutSession state={state} isPast={!isNow} />}
-            />
-          }
+      <div
+        className={moments.isReading ? "session-moment is-other" : "session-moment"}
+        aria-busy={shownSeq !== wanted}
+      >
+        <MomentPanes
+          sessionId={sessionId}
+          state={state}
+          then={then}
+          strip={strip}
+          head={head}
+          live={isNow ? feed.live : null}
+          selection={selection}
+          view={view}
+          onView={setView}
+          onMoment={show}
         />
       </div>
       <Scrubber strip={strip} seq={wanted} onMoment={show} connection={feed.connection} />
@@ -239,15 +205,6 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
  */
 function sentence({ session }: State, live: SessionRow | undefined): string {
   return live !== undefined && live.headSeq === session.headSeq ? live.explain : session.explain;
-}
-
-/**
- * A moment that has all messages that are shown. They only grow, so that the head will do, and pages
- * need not be read again; but a fork may have got other instructions than its parent had.
- */
-function messagesAt(forkedAt: number, shown: number, head: number): number {
-  if (shown <= forkedAt) return forkedAt;
-  return head > 0 ? 0 : shown;
 }
 
 /** A fork of a call that was chosen begins with another result of it. */

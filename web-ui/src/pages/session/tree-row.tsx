@@ -1,34 +1,45 @@
-import { ChevronDown, ChevronRight } from "lucide-react";
-import { memo } from "react";
+import { createContext, memo, useContext } from "react";
 import { familyOfSpan } from "../../model/session/family.ts";
 import { callIdOf, isBad, type Span, statusWords } from "../../model/session/spans.ts";
-import { place, type TimeScale } from "../../model/session/time-scale.ts";
+import { place, type TimeScale, timeScale } from "../../model/session/time-scale.ts";
 import { visible } from "../../model/visible.ts";
 import { duration, exact } from "../../model/words.ts";
 import { KindShape } from "./kind-shape.tsx";
 
 /** Longest name or detail of a row, in characters. */
 const WORDS_CHARS_MAX = 160;
+/** Pixels that a row stands further right than what it is in … */
+const INDENT = 16;
+/** … and that its button to fold takes, with the gap behind it. */
+const FOLD_WIDTH = 20;
 
 interface Props {
   readonly row: number;
   readonly top: number;
   /** `null` while it is read. */
   readonly span: Span | null;
-  readonly scale: TimeScale;
-  /** Where the bar of an open span ends. */
-  readonly now: number;
   readonly isSelected: boolean;
   readonly onSelect: (span: Span, row: number) => void;
   readonly onFold: (span: Span) => void;
 }
 
+/** What the bars of all rows are drawn over: it changes far more often than the rows. */
+export const BarScale = createContext<BarScaleOf>({
+  scale: timeScale(new Float64Array(), 0, 0),
+  now: 0,
+});
+
+interface BarScaleOf {
+  readonly scale: TimeScale;
+  /** Where the bar of an open span ends. */
+  readonly now: number;
+}
+
 export const TreeRow = memo(function TreeRow(props: Props) {
-  const { row, top, span, scale, now, isSelected, onSelect, onFold } = props;
-  const style = { transform: `translateY(${top}px)` };
+  const { row, top, span, isSelected, onSelect, onFold } = props;
+  const style = { top };
   if (span === null) return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
   const { isFolded } = span;
-  const end = span.end ?? Math.max(now, span.start);
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
   const words = statusWords(span);
   const callId = callIdOf(span);
@@ -46,21 +57,24 @@ export const TreeRow = memo(function TreeRow(props: Props) {
       aria-expanded={span.children === 0 ? undefined : !isFolded}
       onClick={() => onSelect(span, row)}
     >
-      <Bar scale={scale} start={span.start} end={end} isOpen={span.end === null} />
-      <span className="tree-name" role="gridcell" style={{ paddingLeft: span.depth * 16 }}>
-        <button
-          type="button"
-          className="tree-fold"
-          tabIndex={-1}
-          aria-label={isFolded ? "unfold" : "fold"}
-          hidden={span.children === 0}
-          onClick={(event) => {
-            event.stopPropagation();
-            onFold(span);
-          }}
-        >
-          {isFolded ? <ChevronRight size={14} /> : <ChevronDown size={14} />}
-        </button>
+      <Bar start={span.start} end={span.end} />
+      <span
+        className="tree-name"
+        role="gridcell"
+        style={{ paddingLeft: span.depth * INDENT + (span.children > 0 ? 0 : FOLD_WIDTH) }}
+      >
+        {span.children > 0 && (
+          <button
+            type="button"
+            className={isFolded ? "tree-fold is-folded" : "tree-fold"}
+            tabIndex={-1}
+            aria-label={isFolded ? "unfold" : "fold"}
+            onClick={(event) => {
+              event.stopPropagation();
+              onFold(span);
+            }}
+          ></button>
+        )}
         <KindShape kind={span.kind} />
         <span className="tree-words">
           {callId !== "" && <span className="tree-call">{callId}</span>}
@@ -82,19 +96,20 @@ function shortened(words: string): string {
 }
 
 interface BarProps {
-  readonly scale: TimeScale;
   readonly start: number;
-  readonly end: number;
-  readonly isOpen: boolean;
+  /** `null` while it is open. */
+  readonly end: number | null;
 }
 
-function Bar({ scale, start, end, isOpen }: BarProps) {
+function Bar({ start, end }: BarProps) {
+  const { scale, now } = useContext(BarScale);
+  const until = end ?? Math.max(now, start);
+  if (until < scale.from || start > scale.to) return null;
   const left = place(scale, start);
-  const width = place(scale, end) - left;
-  if (end < scale.from || start > scale.to) return null;
+  const width = place(scale, until) - left;
   return (
     <span
-      className={isOpen ? "tree-bar is-open" : "tree-bar"}
+      className={end === null ? "tree-bar is-open" : "tree-bar"}
       style={{ left: `${left * 100}%`, width: `${width * 100}%` }}
       aria-hidden="true"
     />

@@ -1,4 +1,5 @@
 import { ChevronsDownUp, ChevronsUpDown, ZoomIn, ZoomOut } from "lucide-react";
+import { memo } from "react";
 import { STEPS_ONLY, type TreeView, WHOLE } from "../../model/session/tree-view.ts";
 import { Button } from "../../parts/button.tsx";
 import type { Zoom } from "./tree.tsx";
@@ -11,7 +12,7 @@ interface Props {
 }
 
 /** How much of the tree is there, and what its bars are drawn over. */
-export function TreeTools({ view, onView, zoom, onZoom }: Props) {
+export const TreeTools = memo(function TreeTools({ view, onView, zoom, onZoom }: Props) {
   const isStepsOnly = view.depthMax === 1;
   return (
     <div className="tree-tools">
@@ -40,4 +41,4 @@ export function TreeTools({ view, onView, zoom, onZoom }: Props) {
       </Button>
     </div>
   );
-}
+});

@@ -1,18 +1,20 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SPANS_PAGE, type SpanWindow, useSpanPages } from "../../api/history-queries.ts";
 import { useKeys } from "../../keys/use-keys.ts";
+import { offsetOfRow } from "../../model/session/in-sight.ts";
 import { asOf, type Span, type Then } from "../../model/session/spans.ts";
 import { type Strip, timeAt } from "../../model/session/strip.ts";
 import { timeScale } from "../../model/session/time-scale.ts";
 import { folded, type TreeView, viewKey } from "../../model/session/tree-view.ts";
 import { FIRST, type Goal, LAST } from "../../model/session/tree-walk.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
-import { Folds, TreeRow } from "./tree-row.tsx";
+import { BarScale, Folds, TreeRow } from "./tree-row.tsx";
+import { useJump } from "./use-jump.ts";
 import { useTreeWalk } from "./use-tree-walk.ts";
 
 const ROW_HEIGHT = 24;
-const OVERSCAN = 10;
+const OVERSCAN = 2;
 
 /** What the bars are drawn over: what is in sight, or the whole session. */
 export type Zoom = "sight" | "session";
@@ -43,12 +45,12 @@ interface Props {
 }
 
 /** The spans of a session as a tree with a bar of time behind each; only rows in sight are read. */
-export function Tree(props: Props) {
+export const Tree = memo(function Tree(props: Props) {
   const { around, error, onRetry } = props;
   if (around !== undefined) return <Rows {...props} around={around} />;
   if (error === null) return <Loading what="the steps" rows={12} />;
   return <Failed doing="read the steps" error={error} onRetry={onRetry} />;
-}
+});
 
 interface RowsProps extends Props {
   readonly around: SpanWindow;
@@ -60,7 +62,8 @@ function Rows(props: RowsProps) {
   const [pages, setPages] = useState<readonly number[]>([]);
   const read = useSpanPages(sessionId, view, pages, props.head);
   const { rows, error, retry } = read;
-  const count = props.rowsThen ?? read.total ?? around.total;
+  const all = read.total ?? around.total;
+  const count = props.rowsThen ?? all;
   const spanAt = useCallback(
     (row: number): Span | null | undefined => {
       const span = rows.get(row) ?? around.rows[row - around.first];
@@ -76,21 +79,27 @@ function Rows(props: RowsProps) {
   const chosenRow = props.isChosen || (selectedRow ?? 0) > 0 ? selectedRow : count - 1;
   const sightRow = walk.unreadRow ?? chosenRow;
   const lines = useVirtualizer({
-    count,
+    // Another number makes it measure all rows anew, and a past moment only has fewer of the same.
+    count: Math.max(count, all),
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
     overscan: OVERSCAN,
     // At once where it is to be, so that nothing else is read.
     initialOffset: () => Math.max(0, ((sightRow ?? 0) + 1) * ROW_HEIGHT - window.innerHeight),
   });
-  const inSight = lines.getVirtualItems();
+  const height = lines.scrollRect?.height ?? 0;
+  useJump(lines, then?.seq, () => {
+    const sight = { offset: lines.scrollOffset ?? 0, height, rowHeight: ROW_HEIGHT, count };
+    return sightRow === null ? null : offsetOfRow(sight, sightRow);
+  });
+  const inSight = lines.getVirtualItems().filter(({ index }) => index < count);
+  const pool = usePool(inSight.length);
   const [first, last] = [inSight[0]?.index ?? 0, inSight.at(-1)?.index ?? 0];
   const isAround = first >= around.first && last < endOf(around);
   useEffect(() => {
     if (last > 0 && !isAround) setPages((before) => pagesOf(first, last, before));
   }, [first, last, isAround]);
   // What opens above the tree makes it less high, and the row must not get lost below.
-  const height = lines.scrollRect?.height ?? 0;
   useEffect(() => {
     if (height > 0 && sightRow !== null && sightRow >= 0 && sightRow < count)
       lines.scrollToIndex(sightRow);
@@ -109,6 +118,10 @@ function Rows(props: RowsProps) {
     page: Math.max(1, Math.floor(height / ROW_HEIGHT) - 1),
   });
   const scale = useScale(strip, props.zoom, spanAt, first, last, then);
+  const now = then?.time ?? timeAt(strip, strip.length);
+  const bars = useMemo(() => ({ scale, now }), [scale, now]);
+  const { onView } = props;
+  const onFold = useCallback((it: Span) => onView(folded(view, it)), [onView, view]);
 
   return (
     <div
@@ -121,24 +134,25 @@ function Rows(props: RowsProps) {
       tabIndex={0}
     >
       {error !== null && <Failed doing="read the steps" error={error} onRetry={retry} isStale />}
-      <div className="tree-all" role="rowgroup" style={{ height: lines.getTotalSize() }}>
+      <div className="tree-all" role="rowgroup" style={{ height: count * ROW_HEIGHT }}>
         <Folds scale={scale} />
-        {inSight.map(({ index, start }) => {
-          const span = spanAt(index) ?? null;
-          return (
-            <TreeRow
-              key={index}
-              row={index}
-              top={start}
-              span={span}
-              scale={scale}
-              now={then?.time ?? timeAt(strip, strip.length)}
-              isSelected={span !== null && span.id === selectedId}
-              onSelect={walk.select}
-              onFold={(it) => props.onView(folded(view, it))}
-            />
-          );
-        })}
+        <BarScale value={bars}>
+          {inSight.map(({ index, start }) => {
+            const span = spanAt(index) ?? null;
+            return (
+              <TreeRow
+                // What is elsewhere needs other words, not other elements.
+                key={index % pool}
+                row={index}
+                top={start}
+                span={span}
+                isSelected={span !== null && span.id === selectedId}
+                onSelect={walk.select}
+                onFold={onFold}
+              />
+            );
+          })}
+        </BarScale>
       </div>
     </div>
   );
@@ -152,6 +166,13 @@ function pagesOf(first: number, last: number, before: readonly number[]): readon
   const [from, to] = [Math.floor(first / SPANS_PAGE), Math.floor(last / SPANS_PAGE)];
   const pages = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   return pages.join() === before.join() ? before : pages;
+}
+
+/** As many rows as there ever were at once, at least one. */
+function usePool(count: number): number {
+  const [pool, setPool] = useState(1);
+  if (count > pool) setPool(count);
+  return Math.max(count, pool);
 }
 
 interface Keyed {

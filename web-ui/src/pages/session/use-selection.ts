@@ -55,7 +55,7 @@ export function useSelection(
 ): Selection {
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head);
-  const around = read.data;
+  const { data: around, refetch } = read;
   const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
   const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
   const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
@@ -64,19 +64,20 @@ export function useSelection(
   const span = early?.span ?? around?.rows[place] ?? null;
   const spanId = chosen?.spanId ?? span?.id ?? null;
   const shown = then?.seq ?? head;
+  const isChosen = chosen !== null;
   const message = useMessageOf(sessionId, chosen?.isFromTree === true ? span : null, shown);
   return {
     spanId,
     span,
-    isChosen: chosen !== null,
+    isChosen,
     around,
     error: read.error,
-    retry: () => void read.refetch(),
+    retry: useCallback(() => void refetch(), [refetch]),
     row: early?.at ?? (around === undefined || place < 0 ? null : around.first + place),
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
     message,
-    isSelected: (it) => chosen !== null && isAbout(it, spanId),
+    isSelected: useCallback((it) => isChosen && isAbout(it, spanId), [isChosen, spanId]),
     selectSpan: useCallback(
       (span, at) =>
         setChosen({ spanId: span.id, seq: span.firstSeq, isFromTree: true, row: { span, at } }),

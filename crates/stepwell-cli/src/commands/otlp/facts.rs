@@ -29,11 +29,11 @@ pub(super) struct Reply {
 impl Facts {
     /// Takes the next event.
     pub(super) fn take(&mut self, event: &Event) {
+        if let Some(agent) = event.body.agent() {
+            self.agent.clone_from(&agent.name);
+            self.model.clone_from(&agent.model.name);
+        }
         match &event.body {
-            EventBody::SessionCreated(it) => {
-                self.agent.clone_from(&it.agent.name);
-                self.model.clone_from(&it.agent.model.name);
-            }
             EventBody::ModelReplied(it) => {
                 let reply = Reply {
                     usage: it.usage,
@@ -48,13 +48,9 @@ impl Facts {
             EventBody::ModelFailed(it) => {
                 self.failures.insert(it.step, (it.endpoint.clone(), it.error.as_str()));
             }
-            EventBody::OverrideApplied(it) => {
-                if let Some(agent) = &it.agent {
-                    self.agent.clone_from(&agent.name);
-                    self.model.clone_from(&agent.model.name);
-                }
-            }
-            EventBody::ToolDispatched(_)
+            EventBody::SessionCreated(_)
+            | EventBody::OverrideApplied(_)
+            | EventBody::ToolDispatched(_)
             | EventBody::ToolFinished(_)
             | EventBody::ToolLost(_)
             | EventBody::ApprovalDecided(_)
