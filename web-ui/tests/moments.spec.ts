@@ -42,6 +42,37 @@ test("while another moment is read, the one that is shown keeps its name", async
   await expect(past(page)).toContainText("`shell` (call 1.1) is about to be decided");
 });
 
+test("what is chosen while another moment is read is of the old one, and goes with it", async ({
+  page,
+  stage,
+}) => {
+  const id = await completed(stage);
+  const chosen = page.getByRole("row", { selected: true });
+  await page.goto(`${stage.url}/s/${id}@3`);
+  await expect(past(page)).toContainText("event 3 of");
+  const atThree = await chosen.getAttribute("id");
+  await page.goto(`${stage.url}/s/${id}@8`);
+  await expect(past(page)).toContainText("event 8 of");
+  let open = () => {};
+  const gate = new Promise<void>((done) => {
+    open = done;
+  });
+  await page.route("**/GetState", async (route) => {
+    await gate;
+    await route.continue();
+  });
+  await page.keyboard.press("g");
+  await page.getByLabel(/Event, 1 to/).fill("3");
+  await page.keyboard.press("Enter");
+  await expect(page.getByLabel("Reading")).toContainText("Reading event 3");
+  await page.keyboard.press("Home");
+  await expect(chosen).not.toHaveAttribute("id", atThree ?? "");
+  open();
+  await expect(past(page)).toContainText("event 3 of");
+  await expect(chosen).toHaveAttribute("id", atThree ?? "");
+  await expect(page.locator(".inspector-facts").first()).not.toContainText(/events.*[4-9]/);
+});
+
 test("a moment that cannot be read leaves what was read, and is tried again", async ({
   page,
   stage,

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use crate::agent::{Agent, Effect};
 use crate::event::{
-    ApprovalDecided, ApprovalDecision, Edit, Event, EventBody, ModelReplied, Outcome, ToolOutcome,
+    ApprovalDecided, ApprovalDecision, Edit, Event, EventBody, LimitKind, ModelReplied, Outcome,
+    ToolOutcome,
 };
 use crate::ids::{CallId, Seq};
 use crate::json::JsonText;
@@ -29,6 +30,7 @@ pub struct Survey {
     end_cause: Option<Seq>,
     /// How it ended.
     outcome: Option<Outcome>,
+    limit: Option<LimitKind>,
     /// Folder of its workspace; empty for the one that is named by its id.
     workspace: String,
     head: Seq,
@@ -124,6 +126,7 @@ impl Survey {
             EventBody::SessionFinished(it) => {
                 self.end_cause = Some(event.cause);
                 self.outcome = Some(it.outcome);
+                self.limit = it.limit;
             }
             EventBody::SessionCreated(it) => self.workspace.clone_from(&it.workspace),
             EventBody::OverrideApplied(it) => {
@@ -233,18 +236,39 @@ impl Survey {
 
     /// Where another model is asked something: the end, or before the answer that ended the session.
     pub fn before_answer(&self) -> Seq {
-        let last = self.replies.values().next_back().map(|seq| Seq(seq.0 - 1));
+        let reply = self.replies.values().next_back().copied();
+        let before_reply = reply.map(|seq| Seq(seq.0 - 1));
+        // Cut or withheld, it left nothing to go on with.
+        let is_useless = match self.outcome {
+            Some(Outcome::Completed) => true,
+            Some(Outcome::Failed) => reply == self.end_cause,
+            Some(Outcome::LimitReached) => self.limit == Some(LimitKind::OutputTokens),
+            Some(Outcome::Cancelled) | None => false,
+        };
+        match before_reply.filter(|_| is_useless) {
+            Some(seq) => seq,
+            None => self.before_end(),
+        }
+    }
+
+    /// Where somebody can still say something: the end, or right before it was decided to end. Where no
+    /// attempt brought an answer, before the first of them: after the last there is none left.
+    pub fn before_end(&self) -> Seq {
         match self.outcome {
-            Some(Outcome::Completed) => last.unwrap_or(self.head),
-            Some(Outcome::Failed | Outcome::Cancelled | Outcome::LimitReached) | None => {
-                self.before_end()
+            Some(Outcome::Failed | Outcome::LimitReached) => {
+                let unanswered = self.unanswered().filter(|seq| self.end_cause > Some(*seq));
+                unanswered.or(self.end_cause).unwrap_or(self.head)
+            }
+            Some(Outcome::Completed | Outcome::Cancelled) | None => {
+                self.end_cause.unwrap_or(self.head)
             }
         }
     }
 
-    /// Where somebody can still say something: the end, or right before it was decided to end.
-    pub fn before_end(&self) -> Seq {
-        self.end_cause.unwrap_or(self.head)
+    /// Where the model was first asked in the last step, if it gave no reply there.
+    fn unanswered(&self) -> Option<Seq> {
+        let (step, seq) = self.requests.iter().next_back()?;
+        (!self.replies.contains_key(step)).then_some(*seq)
     }
 
     /// What the parent did to the world after `at`, or was about to do then, in its order. `before` is

@@ -88,6 +88,9 @@ pub enum Problem {
     /// The stream ended before the answer did.
     #[error("the stream ended without a finish_reason and without [DONE]")]
     Incomplete,
+    /// The stream ended in the middle of a call, and the server did not say why.
+    #[error("the stream ended without a finish_reason, in the middle of a tool call's arguments")]
+    CutCall,
     /// The server gave the answer up.
     #[error("the server gave the answer up: finish_reason {reason:?}")]
     GivenUp {
@@ -251,6 +254,13 @@ impl Assembler {
         }
         if !self.has_choice {
             return Err(damaged("the answer has no choices"));
+        }
+        // Proxies end a stream that broke behind them with an end mark of their own.
+        let is_whole =
+            |open: &OpenCall| serde_json::from_str::<IgnoredAny>(&open.call.arguments).is_ok();
+        let has_part = |open: &OpenCall| !open.call.arguments.is_empty() && !is_whole(open);
+        if self.finish_reason.is_none() && self.calls.iter().any(has_part) {
+            return Err(Problem::CutCall);
         }
         let default =
             if self.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };

@@ -79,12 +79,15 @@ impl Target {
                 Some(_) | None => kind_of_words(&format!("{kind} {message}")),
             },
             Problem::Damaged { .. } | Problem::TooLarge { .. } => ModelErrorKind::BadResponse,
-            Problem::Incomplete | Problem::GivenUp { .. } => ModelErrorKind::StreamBroken,
+            Problem::Incomplete | Problem::CutCall | Problem::GivenUp { .. } => {
+                ModelErrorKind::StreamBroken
+            }
         };
         let message = match problem {
             Problem::ServerSaid { .. } => format!("an error in place of the answer: {problem}"),
             Problem::Damaged { .. }
             | Problem::Incomplete
+            | Problem::CutCall
             | Problem::GivenUp { .. }
             | Problem::TooLarge { .. } => problem.to_string(),
         };

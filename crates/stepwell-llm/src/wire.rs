@@ -89,13 +89,12 @@ pub(crate) struct FunctionPiece<'a> {
 }
 
 impl FunctionPiece<'_> {
-    /// The argument text: a string as it is, anything else as its JSON text.
+    /// The argument text: a string as it is, anything else as its JSON text. Half a surrogate pair is
+    /// refused, because what stands for it in other texts would run here.
     pub(crate) fn argument_text(&self) -> serde_json::Result<String> {
         match self.arguments.map(RawValue::get) {
             None => Ok(String::new()),
-            Some(text) if text.starts_with('"') => {
-                serde_json::from_str(text).map(|WireText(text)| text)
-            }
+            Some(text) if text.starts_with('"') => serde_json::from_str(text),
             Some(text) => Ok(text.to_owned()),
         }
     }

@@ -53,7 +53,13 @@ impl Engine {
         // Most look at the end of a window that is far shorter than what lies between checkpoints: one
         // fold gives the state and the texts.
         let last = Seq(at.0 / CHECKPOINT_EVENTS * CHECKPOINT_EVENTS);
-        let start = checkpoint(store, session_id, last).await?;
+        let start = checkpoint(store, session_id, last).await.map_err(|error| match error {
+            // It was asked for another one.
+            EngineError::NoSuchEvent { head, .. } => {
+                EngineError::NoSuchEvent { session_id, seq: at, head }
+            }
+            other => other,
+        })?;
         let end = fold(store, session_id, start, at, None).await?;
         if end.state.origin.is_none() || end.state.head < at {
             let head = end.state.head;

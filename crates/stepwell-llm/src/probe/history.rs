@@ -32,7 +32,7 @@ impl Prober<'_> {
         match self.called().await {
             Ok(Some(called)) => found.extend(self.kept_by(&called).await),
             Ok(None) => found.push(unknown("the model made no call to judge by".to_owned())),
-            Err(Refused::Said(words) | Refused::Lost(words)) => found.push(unknown(words)),
+            Err(Refused::Said { words, .. } | Refused::Lost(words)) => found.push(unknown(words)),
         }
         found.push(self.tokens().await);
         found
@@ -95,7 +95,7 @@ impl Prober<'_> {
             Ok(answer) if ids(&answer, "/token_ids").is_some() => {
                 (Support::Yes, "history = \"tokens\" continues exactly".to_owned())
             }
-            Ok(_) | Err(Refused::Said(_)) => {
+            Ok(_) | Err(Refused::Said { .. }) => {
                 let why = "history = \"tokens\" does not work: vLLM needs --enable-scale-out";
                 (Support::No, why.to_owned())
             }

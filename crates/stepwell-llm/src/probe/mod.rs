@@ -69,6 +69,7 @@ pub async fn probe(
     let mut lost = 0;
     for it in tries::tries() {
         let answer = prober.post(prober.target.url.clone(), &tries::body(model, &it.members)).await;
+        let answer = answer.map_err(Refused::of_a_try);
         lost = if matches!(answer, Err(Refused::Lost(_))) { lost + 1 } else { 0 };
         found.push(judged(&it, answer));
         if lost >= LOST_MAX {
@@ -89,7 +90,7 @@ fn judged(it: &tries::Try, answer: Result<Value, Refused>) -> Capability {
     let (support, detail) = match answer {
         Ok(answer) if (it.judge)(&answer) => (Support::Yes, it.yes.to_owned()),
         Ok(_) => (Support::No, it.no.to_owned()),
-        Err(Refused::Said(words)) => (Support::No, format!("{} ({words})", it.no)),
+        Err(Refused::Said { words, .. }) => (Support::No, format!("{} ({words})", it.no)),
         Err(Refused::Lost(words)) => (Support::Unknown, words),
     };
     Capability { name: it.name, support, detail }
@@ -98,9 +99,19 @@ fn judged(it: &tries::Try, answer: Result<Value, Refused>) -> Capability {
 /// Why there is no answer to judge.
 enum Refused {
     /// The server refused.
-    Said(String),
+    Said { status: u16, words: String },
     /// The connection or the server failed.
     Lost(String),
+}
+
+impl Refused {
+    /// A key, a path or a rate that is refused says nothing of what was tried.
+    fn of_a_try(self) -> Self {
+        match self {
+            Self::Said { status: 300..=399 | 401..=405 | 408 | 429, words } => Self::Lost(words),
+            other @ (Self::Said { .. } | Self::Lost(_)) => other,
+        }
+    }
 }
 
 struct Prober<'a> {
@@ -118,7 +129,7 @@ impl Prober<'_> {
             Err(Refused::Lost(words)) => {
                 return Err(self.target.failure(ModelErrorKind::Transport, words));
             }
-            Err(Refused::Said(words)) => {
+            Err(Refused::Said { words, .. }) => {
                 return Ok(Capability { name, support: Support::Unknown, detail: words });
             }
         };
@@ -143,8 +154,10 @@ impl Prober<'_> {
         let second = self.post(url(), &body).await;
         let (support, detail) = match (first, second) {
             (Ok(first), Ok(second)) => tries::cache(&first, &second),
-            (Err(Refused::Said(words) | Refused::Lost(words)), _)
-            | (_, Err(Refused::Said(words) | Refused::Lost(words))) => (Support::Unknown, words),
+            (Err(Refused::Said { words, .. } | Refused::Lost(words)), _)
+            | (_, Err(Refused::Said { words, .. } | Refused::Lost(words))) => {
+                (Support::Unknown, words)
+            }
         };
         Capability { name: "prefix cache", support, detail }
     }
@@ -167,7 +180,7 @@ impl Prober<'_> {
                 }
                 None => uncounted(),
             },
-            Err(Refused::Said(_)) => uncounted(),
+            Err(Refused::Said { .. }) => uncounted(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "tokenize", support, detail }
@@ -183,7 +196,7 @@ impl Prober<'_> {
         {
             Ok(answer) => length(&answer)
                 .map_or_else(none, |it| (Support::Yes, format!("{it} numbers a text"))),
-            Err(Refused::Said(_)) => none(),
+            Err(Refused::Said { .. }) => none(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "embeddings", support, detail }
@@ -196,7 +209,7 @@ impl Prober<'_> {
         let (support, detail) = match self.read(request).await {
             Ok(text) => load::requests(&String::from_utf8_lossy(&text))
                 .map_or_else(none, |it| (Support::Yes, format!("told by /metrics, {it} now"))),
-            Err(Refused::Said(_)) => none(),
+            Err(Refused::Said { .. }) => none(),
             Err(Refused::Lost(words)) => (Support::Unknown, words),
         };
         Capability { name: "load", support, detail }
@@ -229,7 +242,10 @@ impl Prober<'_> {
             return Ok(body);
         }
         let words = self.target.failure(ModelErrorKind::BadRequest, said(status, &body)).message;
-        Err(if status.is_server_error() { Refused::Lost(words) } else { Refused::Said(words) })
+        Err(match status.as_u16() {
+            500..=599 => Refused::Lost(words),
+            status => Refused::Said { status, words },
+        })
     }
 }
 

@@ -289,3 +289,40 @@ fn a_whole_answer_that_is_an_error_is_one() {
     let problem = Assembler::whole(r#"{"choices":[]}"#, &mut |_| {}).unwrap_err();
     assert!(matches!(problem, Problem::Damaged { .. }));
 }
+
+/// A proxy whose server broke off ends the stream well formed: what is there of a call may be cut.
+#[test]
+fn a_call_that_ends_without_a_finish_reason_must_be_whole() {
+    let call = |arguments: &str| {
+        let arguments = serde_json::to_string(arguments).unwrap();
+        delta(&format!(
+            r#"{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"f","arguments":{arguments}}}}}]}}"#
+        ))
+    };
+    assert_eq!(outcome_of(&[call(r#"{"n":1"#)]), Err(Problem::CutCall));
+    let whole = outcome_of(&[call(r#"{"n":1}"#)]).unwrap();
+    assert_eq!(whole.tool_calls[0].arguments, r#"{"n":1}"#);
+    // The server says that this is its end: whether it can be mended is not the stream's to know.
+    let ended = outcome_of(&[call(r#"{"n":1"#), end("tool_calls")]).unwrap();
+    assert_eq!(ended.tool_calls[0].arguments, r#"{"n":1"#);
+}
+
+/// What stands for half a character in a text that is only read must not run.
+#[test]
+fn half_a_surrogate_pair_in_arguments_is_no_answer() {
+    let piece = |arguments: &str| {
+        delta(&format!(
+            r#"{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"f","arguments":"{arguments}"}}}}]}}"#
+        ))
+    };
+    for pieces in [
+        vec![piece(r#"{\"n\":\"\ud83d"#), piece(r#"\ude42\"}"#), end("tool_calls")],
+        vec![piece(r#"{\"n\":\"\ud83dX\"}"#), end("tool_calls")],
+    ] {
+        let outcome = outcome_of(&pieces);
+        assert!(matches!(outcome, Err(Problem::Damaged { .. })), "{outcome:?}");
+    }
+    let whole = piece(r#"{\"n\":\"\ud83d\ude42\"}"#);
+    let answer = outcome_of(&[whole, end("tool_calls")]).unwrap();
+    assert_eq!(answer.tool_calls[0].arguments, r#"{"n":"🙂"}"#);
+}

@@ -1,12 +1,12 @@
 //! A past moment is the same by every path: events, snapshot, checkpoint, fork.
 
-use stepwell_core::event::EventBody;
+use stepwell_core::event::{EventBody, FinishReason, ModelErrorKind};
 use stepwell_core::replay::replay;
 use stepwell_core::{Actor, CallId, Seq, SessionId, SessionState, Status, Text, fold};
 use stepwell_runtime::{Change, Engine, EngineError, ForkSession};
 use stepwell_sim::World;
 use stepwell_sim::agents::{LOOK, NOTE, agent};
-use stepwell_sim::model::{call, say};
+use stepwell_sim::model::{Act, call, fail, say};
 
 use crate::help::{count, steps};
 
@@ -57,6 +57,8 @@ async fn the_state_after_every_event_is_the_fold_of_the_events_until_then() {
     }
     let beyond = node.engine.outline_at(session_id, Seq(99_999)).await.unwrap_err();
     assert!(matches!(beyond, EngineError::NoSuchEvent { .. }), "{beyond}");
+    let beyond = node.engine.messages_at(session_id, Seq(99_999), -1, 1).await.unwrap_err();
+    assert!(matches!(beyond, EngineError::NoSuchEvent { seq: Seq(99_999), .. }), "{beyond}");
     assert_eq!(replay(log).unwrap(), state);
 }
 
@@ -157,4 +159,43 @@ async fn another_agent_alone_is_asked_for_the_answer() {
     let child = node.engine.fork(fork, plan).await.unwrap().session_id;
     world.until_status(child, Status::Completed).await;
     assert_eq!(world.model.asks_of(child).len(), 1, "the other one gives the answer");
+}
+
+/// A session that its model failed goes on with another one, or with a message: what was tried in vain
+/// is left behind, and so is an answer that was cut.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_its_model_failed_is_asked_again_in_a_fork() {
+    let mut cut = say("half of what");
+    if let Act::Answer(answer) = &mut cut.act {
+        answer.finish_reason = FinishReason::Length;
+    }
+    let message = Change::Message { content: Text::from("Go on.") };
+    // The request that was open is answered first, then the message.
+    for (bad, ends_with, changes, asks) in [
+        (fail(ModelErrorKind::Unauthorized), Status::Failed, vec![], 1),
+        (fail(ModelErrorKind::Overloaded), Status::Failed, vec![], 1),
+        (fail(ModelErrorKind::Overloaded), Status::Failed, vec![message], 2),
+        (cut, Status::LimitReached, vec![], 1),
+    ] {
+        let world = World::new(4);
+        let first = std::sync::OnceLock::<SessionId>::new();
+        world.model.play(move |asked| {
+            let parent = *first.get_or_init(|| asked.session_id);
+            match (asked.step, asked.session_id == parent) {
+                (1, _) => call(&[(NOTE, "{\"n\":1}")]),
+                (_, true) => bad.clone(),
+                (_, false) => say("done"),
+            }
+        });
+        let node = world.start("n1");
+        let parent = node.create(&agent()).await.unwrap();
+        world.until_status(parent, ends_with).await;
+        let agent = changes.is_empty().then(agent);
+        let fork = ForkSession { agent, ..fork_of(parent, None, changes) };
+        let plan = node.engine.plan_fork(&fork).await.unwrap();
+        assert!(plan.hazards.is_empty(), "the note is written once");
+        let child = node.engine.fork(fork, plan).await.unwrap().session_id;
+        world.until_status(child, Status::Completed).await;
+        assert_eq!(world.model.asks_of(child).len(), asks);
+    }
 }

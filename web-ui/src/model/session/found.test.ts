@@ -5,6 +5,8 @@ const found = [3, 8, 20].map(
   (seq): Found => ({ seq, type: "model_replied", before: "", match: "x", after: "" }),
 );
 
+const ALL = { found, seq: 30, head: 30, isDone: true };
+
 test.each([
   [0, 1, 3],
   [3, 1, 8],
@@ -14,12 +16,20 @@ test.each([
   [3, -1, 20],
   [0, -1, 20],
 ] as const)("from event %i by %i it goes to %i", (from, by, to) => {
-  expect(neighbour(found, from, by)).toBe(to);
+  expect(neighbour(ALL, from, by)).toBe(to);
+});
+
+test("where the end was not looked at, the next one is further on, not at the beginning", () => {
+  const part = { ...ALL, head: 90 };
+  expect(neighbour(part, 9, 1)).toBe(20);
+  expect(neighbour(part, 20, 1)).toBe("further");
+  expect(neighbour({ ...ALL, isDone: false }, 20, 1)).toBe("further");
+  expect(neighbour(NOTHING_FOUND, 20, 1)).toBe("further");
 });
 
 test("where nothing is there is no neighbour", () => {
-  expect(neighbour([], 4, 1)).toBeNull();
-  expect(neighbour([], 4, -1)).toBeNull();
+  expect(neighbour({ ...ALL, found: [] }, 4, 1)).toBeNull();
+  expect(neighbour({ ...ALL, found: [] }, 4, -1)).toBeNull();
   expect([placeOf(found, 8), placeOf(found, 9), placeOf(found, null)]).toEqual([1, -1, -1]);
 });
 

@@ -31,13 +31,18 @@ export function placeOf(found: readonly Found[], seq: number | null): number {
   return found.findIndex((it) => it.seq === seq);
 }
 
-/** The next one after an event, or the one before it; from the end it goes on at the beginning. */
-export function neighbour(found: readonly Found[], seq: number, by: 1 | -1): number | null {
+/**
+ * The next one after an event, or the one before it; from the end it goes on at the beginning, but
+ * only where the end was looked at.
+ */
+export function neighbour(it: Finding, seq: number, by: 1 | -1): number | "further" | null {
+  const { found } = it;
   const next =
-    by === 1
-      ? (found.find((it) => it.seq > seq) ?? found[0])
-      : (found.findLast((it) => it.seq < seq) ?? found.at(-1));
-  return next?.seq ?? null;
+    by === 1 ? found.find((one) => one.seq > seq) : found.findLast((one) => one.seq < seq);
+  if (next !== undefined) return next.seq;
+  const isWhole = it.isDone && !hasMore(it);
+  if (by === 1 && !isWhole) return "further";
+  return (by === 1 ? found[0] : found.at(-1))?.seq ?? null;
 }
 
 /** What is said of how it stands: `3 of 41`, `41 found`, `12 found, event 30,000 of 100,000 …`. */

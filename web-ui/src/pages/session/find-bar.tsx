@@ -42,14 +42,16 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
     onSelect(seq);
   };
   const move = (by: 1 | -1) => {
-    const to = neighbour(search.found, at ?? from, by);
-    wish.current = to === null ? by : null;
-    if (to !== null) go(to);
+    const to = neighbour(search, at ?? from, by);
+    const isFound = typeof to === "number";
+    wish.current = isFound ? null : by;
+    if (isFound) go(to);
+    else if (to === "further" && hasMore(search)) search.goOn();
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was asked for is done once
   useEffect(() => {
-    if (wish.current !== null && search.found.length > 0) move(wish.current);
-  }, [search.found]);
+    if (wish.current !== null) move(wish.current);
+  }, [search.found, search.isDone]);
   useKeys({
     find: () => field.current?.select(),
     findNext: () => move(1),

@@ -101,8 +101,9 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const [isFinding, setFinding] = useState(false);
   useKeys(isFinding ? {} : { find: () => setFinding(true) });
   const showFound = (found: number) => {
-    if (found > shown) show(null);
-    selection.selectEvent(found);
+    const isLater = found > shown;
+    if (isLater) show(null);
+    selection.selectEvent(found, isLater ? null : shownSeq);
   };
 
   if (state === undefined) {

@@ -12,6 +12,8 @@ import type { TreeView } from "../../model/session/tree-view.ts";
 
 /** What a person chose. While nothing is chosen, the moment that is shown chooses. */
 interface Chosen {
+  /** The moment that it was chosen in: in another one nothing is chosen any more. */
+  readonly of: number | null;
   /** `null` for the innermost span that the event is about. */
   readonly spanId: string | null;
   readonly seq: number;
@@ -41,8 +43,8 @@ export interface Selection {
   readonly selectSpan: (span: Span, row: number) => void;
   readonly selectMessage: (message: Message) => void;
   readonly selectCall: (callId: string, seq: number) => void;
-  /** Chooses what the event is about. */
-  readonly selectEvent: (seq: number) => void;
+  /** Chooses what the event is about, in the moment `of`, which may be on its way. */
+  readonly selectEvent: (seq: number, of: number | null) => void;
   readonly clear: () => void;
 }
 
@@ -53,7 +55,10 @@ export function useSelection(
   then: Then | null,
   head: number,
 ): Selection {
-  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const [latest, setChosen] = useState<Chosen | null>(null);
+  const of = then?.seq ?? null;
+  // What is chosen while another moment is read is of the one that is on the screen until then.
+  const chosen = latest?.of === of ? latest : null;
   const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head);
   const { data: around, refetch } = read;
   const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
@@ -80,18 +85,21 @@ export function useSelection(
     isSelected: useCallback((it) => isChosen && isAbout(it, spanId), [isChosen, spanId]),
     selectSpan: useCallback(
       (span, at) =>
-        setChosen({ spanId: span.id, seq: span.firstSeq, isFromTree: true, row: { span, at } }),
-      [],
+        setChosen({ of, spanId: span.id, seq: span.firstSeq, isFromTree: true, row: { span, at } }),
+      [of],
     ),
     selectMessage: useCallback(
-      (it) => setChosen({ spanId: spanOf(it), seq: it.seq, isFromTree: false }),
-      [],
+      (it) => setChosen({ of, spanId: spanOf(it), seq: it.seq, isFromTree: false }),
+      [of],
     ),
     selectCall: useCallback(
-      (callId, seq) => setChosen({ spanId: callSpanId(callId), seq, isFromTree: false }),
+      (callId, seq) => setChosen({ of, spanId: callSpanId(callId), seq, isFromTree: false }),
+      [of],
+    ),
+    selectEvent: useCallback(
+      (seq, of) => setChosen({ of, spanId: null, seq, isFromTree: true }),
       [],
     ),
-    selectEvent: useCallback((seq) => setChosen({ spanId: null, seq, isFromTree: true }), []),
     clear: useCallback(() => setChosen(null), []),
   };
 }
