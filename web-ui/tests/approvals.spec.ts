@@ -45,6 +45,10 @@ test("deny by keyboard only, with a reason that the model is told", async ({ pag
   await expect(card).toBeVisible();
   await page.keyboard.press("a");
   const name = card.getByLabel("Your name in the history");
+  // Nothing is sent without a name: a press leads to where it is asked for.
+  await card.getByRole("button", { name: "Deny…" }).press("Enter");
+  await expect(name).toBeFocused();
+  await expect(name).toHaveAccessibleDescription("Say who you are first: the history keeps it.");
   while (!(await name.evaluate((it) => it === document.activeElement)))
     await page.keyboard.press("Tab");
   await page.keyboard.type("ada");

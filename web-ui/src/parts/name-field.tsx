@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from "react";
+import { useId, useSyncExternalStore } from "react";
 import { readTypedName, watchName, writeName } from "../preferences.ts";
 
 /** Longest name that the server keeps. */
@@ -9,19 +9,41 @@ export function useName(): string {
   return useSyncExternalStore(watchName, readTypedName);
 }
 
-/** Asks for the name that the history keeps with an answer. */
-export function NameField() {
+interface Props {
+  /** Without it nothing can be sent. */
+  readonly isNeeded?: boolean;
+}
+
+/** Asks for the name that the history keeps, and says so where one is needed and there is none. */
+export function NameField({ isNeeded = true }: Props) {
   const name = useName();
+  const hint = useId();
+  const isMissing = isNeeded && name.trim() === "";
   return (
-    <label className="name-field">
-      Your name in the history
-      <input
-        value={name}
-        required
-        maxLength={CHARS_MAX}
-        autoComplete="username"
-        onChange={(event) => writeName(event.target.value)}
-      />
-    </label>
+    <div className="name-field">
+      <label>
+        Your name in the history
+        <input
+          value={name}
+          required={isNeeded}
+          maxLength={CHARS_MAX}
+          autoComplete="username"
+          aria-describedby={isMissing ? hint : undefined}
+          onChange={(event) => writeName(event.target.value)}
+        />
+      </label>
+      {isMissing && (
+        <p id={hint} className="quiet">
+          Say who you are first: the history keeps it.
+        </p>
+      )}
+    </div>
   );
+}
+
+/** A press that cannot count without a name leads to where the name is asked for. */
+export function leadToName(event: React.MouseEvent<HTMLElement>): void {
+  const isOff = event.target instanceof Element && event.target.closest("[aria-disabled]") !== null;
+  const field = event.currentTarget.querySelector<HTMLInputElement>(".name-field input");
+  if (isOff && field !== null && field.value.trim() === "") field.focus();
 }

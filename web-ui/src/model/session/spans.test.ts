@@ -38,7 +38,7 @@ describe("a span of events 3 to 6", () => {
   });
   test("says nothing of its end before it", () => {
     const open = asOf(it, then(4));
-    expect([open?.end, open?.detail]).toEqual([null, ""]);
+    expect([open?.end, open?.detail, open?.size]).toEqual([null, "", null]);
   });
   test("is as it is now when nobody looks back", () => {
     expect(asOf(it, null)).toBe(it);

@@ -15,8 +15,8 @@ export interface Span {
   readonly detail: string;
   /** Rows before it in the whole tree. */
   readonly row: number;
-  /** Rows of its subtree, itself among them. */
-  readonly size: number;
+  /** Rows of its subtree, itself among them; `null` at a past moment, for what was not over then. */
+  readonly size: number | null;
   readonly children: number;
   readonly isLast: boolean;
   /** What is below it is left out. */
@@ -36,7 +36,7 @@ export function asOf(span: Span, then: Then | null): Span | null {
   // A late report touches a span that had ended long before.
   const hadEnded = span.lastSeq <= then.seq || (span.end !== null && span.end < then.time);
   if (hadEnded) return span;
-  return { ...span, end: null, lastSeq: then.seq, status: "open", detail: "" };
+  return { ...span, end: null, lastSeq: then.seq, status: "open", detail: "", size: null };
 }
 
 /**

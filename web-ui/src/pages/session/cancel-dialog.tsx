@@ -33,7 +33,7 @@ export function CancelDialog({ session, onClose }: Props) {
     <Dialog title="Cancel the session" onClose={onClose} className="cancel">
       <h2>Cancel “{visible(session.title)}”?</h2>
       <p>It ends for good: nothing new starts, and tools that run are told to stop.</p>
-      <NameField />
+      <NameField isNeeded={false} />
       <label className="cancel-reason">
         Why; kept in the history
         <textarea rows={2} value={reason} onChange={(event) => setReason(event.target.value)} />

@@ -112,6 +112,11 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
       <Page title={`Session ${shortId(sessionId)}`}>
         <Failed doing="read the session" error={moments.error} onRetry={moments.retry} />
         <p>
+          {seq !== null && (
+            <>
+              <Link href={address.session(sessionId, null)}>This session now</Link> ·{" "}
+            </>
+          )}
           <Link href={address.sessions()}>All sessions</Link>
         </p>
       </Page>

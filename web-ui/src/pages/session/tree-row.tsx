@@ -81,7 +81,9 @@ export const TreeRow = memo(function TreeRow(props: Props) {
           {shortened(span.name)}
           {span.detail !== "" && <span className="tree-detail">{shortened(span.detail)}</span>}
         </span>
-        {isFolded && span.size > 1 && <span className="quiet">+{span.size - 1}</span>}
+        {isFolded && span.size !== null && span.size > 1 && (
+          <span className="quiet">+{span.size - 1}</span>
+        )}
         {words !== "" && <span className={`tree-status is-${span.status}`}>{words}</span>}
       </span>
       <span className="tree-time" role="gridcell" title={exact(span.start)}>

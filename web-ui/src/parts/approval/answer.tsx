@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import type { Approval, Decision } from "../../model/types.ts";
 import { Button } from "../button.tsx";
-import { NameField, useName } from "../name-field.tsx";
+import { leadToName, NameField, useName } from "../name-field.tsx";
 import { useArmed } from "../use-armed.ts";
 import { argumentsProblem, type Draft } from "./answers.ts";
 
@@ -28,6 +28,7 @@ export function Answer(props: Props) {
     // biome-ignore lint/a11y/noStaticElementInteractions: Esc of whatever is inside
     <div
       className="approval-answer"
+      onClick={leadToName}
       onKeyDown={(event) => {
         if (event.key !== "Escape" || draft.type === "none") return;
         event.preventDefault();
@@ -40,9 +41,6 @@ export function Answer(props: Props) {
         <Choices {...props} isNamed={isNamed} />
       ) : (
         <Writing {...props} isNamed={isNamed} />
-      )}
-      {!isNamed && (
-        <p className="quiet">Say who you are first: the history keeps it with the answer.</p>
       )}
     </div>
   );

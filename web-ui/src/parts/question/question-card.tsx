@@ -69,9 +69,6 @@ export function QuestionCard({ sessionId, question }: Props) {
           Send
         </Button>
       </form>
-      {!isNamed && (
-        <p className="quiet">Say who you are first: the history keeps it with the answer.</p>
-      )}
       <p ref={said} tabIndex={-1} role="status" className="question-said">
         {send.isSuccess && "It is sent; the session goes on with it."}
       </p>
