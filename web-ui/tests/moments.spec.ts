@@ -9,14 +9,8 @@ const status = (page: Page) => page.locator(".session-head .status");
 const slider = (page: Page) => page.getByRole("slider", { name: "Moment of the session" });
 const said = (page: Page) => page.getByRole("log", { name: "Conversation" }).getByRole("article");
 
-test("while another moment is read, the one that is shown keeps its name", async ({
-  page,
-  stage,
-}) => {
-  const id = await waiting(stage);
-  await page.goto(`${stage.url}/s/${id}@2`);
-  await expect(past(page)).toContainText("event 2 of");
-  await expect(status(page)).toHaveText("asks the model");
+/** Asks for another moment, which is not there before what is given back was called. */
+async function goingTo(page: Page, seq: number): Promise<() => void> {
   let open = () => {};
   const gate = new Promise<void>((done) => {
     open = done;
@@ -26,8 +20,20 @@ test("while another moment is read, the one that is shown keeps its name", async
     await route.continue();
   });
   await page.keyboard.press("g");
-  await page.getByLabel(/Event, 1 to/).fill("3");
+  await page.getByLabel(/Event, 1 to/).fill(String(seq));
   await page.keyboard.press("Enter");
+  return open;
+}
+
+test("while another moment is read, the one that is shown keeps its name", async ({
+  page,
+  stage,
+}) => {
+  const id = await waiting(stage);
+  await page.goto(`${stage.url}/s/${id}@2`);
+  await expect(past(page)).toContainText("event 2 of");
+  await expect(status(page)).toHaveText("asks the model");
+  const open = await goingTo(page, 3);
   await expect(page.getByLabel("Reading")).toContainText(
     "Reading event 3 … What you see is event 2.",
   );
@@ -53,17 +59,7 @@ test("what is chosen while another moment is read is of the old one, and goes wi
   const atThree = await chosen.getAttribute("id");
   await page.goto(`${stage.url}/s/${id}@8`);
   await expect(past(page)).toContainText("event 8 of");
-  let open = () => {};
-  const gate = new Promise<void>((done) => {
-    open = done;
-  });
-  await page.route("**/GetState", async (route) => {
-    await gate;
-    await route.continue();
-  });
-  await page.keyboard.press("g");
-  await page.getByLabel(/Event, 1 to/).fill("3");
-  await page.keyboard.press("Enter");
+  const open = await goingTo(page, 3);
   await expect(page.getByLabel("Reading")).toContainText("Reading event 3");
   await page.keyboard.press("Home");
   await expect(chosen).not.toHaveAttribute("id", atThree ?? "");

@@ -1,7 +1,7 @@
 //! The allocator of Stepwell's programs, and how long it keeps what was freed. A program that calls
 //! [`keep_freed_memory`] has it; see `docs/adr/0005-freed-memory-is-kept-for-a-while.md`.
 //!
-//! Apart from all else because here is the one call that the compiler cannot check.
+//! Apart from all else because here are the only calls that the compiler cannot check.
 
 use std::ffi::{c_int, c_long};
 

@@ -256,9 +256,8 @@ impl Assembler {
             return Err(damaged("the answer has no choices"));
         }
         // Proxies end a stream that broke behind them with an end mark of their own.
-        let is_whole =
-            |open: &OpenCall| serde_json::from_str::<IgnoredAny>(&open.call.arguments).is_ok();
-        let has_part = |open: &OpenCall| !open.call.arguments.is_empty() && !is_whole(open);
+        let has_part =
+            |open: &OpenCall| !open.call.arguments.is_empty() && !is_json(&open.call.arguments);
         if self.finish_reason.is_none() && self.calls.iter().any(has_part) {
             return Err(Problem::CutCall);
         }
@@ -446,9 +445,12 @@ fn continues(open: &WireToolCall, piece: &Piece) -> bool {
     if is_same_id || piece.name.is_empty() || open.name.is_empty() || open.arguments.is_empty() {
         return true;
     }
-    let is_next =
-        !piece.arguments.is_empty() && serde_json::from_str::<IgnoredAny>(&open.arguments).is_ok();
+    let is_next = !piece.arguments.is_empty() && is_json(&open.arguments);
     piece.name == open.name && !is_next
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// A name may come late, again with each piece, grown with each piece, or in parts.

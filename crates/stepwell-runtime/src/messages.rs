@@ -53,17 +53,15 @@ impl Engine {
         // Most look at the end of a window that is far shorter than what lies between checkpoints: one
         // fold gives the state and the texts.
         let last = Seq(at.0 / CHECKPOINT_EVENTS * CHECKPOINT_EVENTS);
-        let start = checkpoint(store, session_id, last).await.map_err(|error| match error {
-            // It was asked for another one.
-            EngineError::NoSuchEvent { head, .. } => {
-                EngineError::NoSuchEvent { session_id, seq: at, head }
-            }
-            other => other,
-        })?;
+        let no_such_event = |head| EngineError::NoSuchEvent { session_id, seq: at, head };
+        let start = match checkpoint(store, session_id, last).await {
+            // Told of the event that was asked for.
+            Err(EngineError::NoSuchEvent { head, .. }) => return Err(no_such_event(head)),
+            start => start?,
+        };
         let end = fold(store, session_id, start, at, None).await?;
         if end.state.origin.is_none() || end.state.head < at {
-            let head = end.state.head;
-            return Err(EngineError::NoSuchEvent { session_id, seq: at, head });
+            return Err(no_such_event(end.state.head));
         }
         let total = end.state.prompt.messages();
         let from = if from < 0 { i64::from(total).saturating_add(from) } else { from };

@@ -21,7 +21,7 @@ use crate::target::Target;
 /// How long one answer may take.
 const ANSWER_MS_MAX: u64 = 60_000;
 
-/// Tries in a row without any answer after which the server is not asked for more.
+/// Tries in a row without an answer to judge by after which the server is not asked for more.
 const LOST_MAX: usize = 2;
 
 /// Bytes of an answer that are read, at most.
@@ -73,7 +73,8 @@ pub async fn probe(
         lost = if matches!(answer, Err(Refused::Lost(_))) { lost + 1 } else { 0 };
         found.push(judged(&it, answer));
         if lost >= LOST_MAX {
-            let detail = format!("not tried, because {LOST_MAX} tries in a row had no answer");
+            let detail =
+                format!("not tried, because {LOST_MAX} tries in a row gave no answer to judge by");
             found.push(Capability { name: "the rest", support: Support::Unknown, detail });
             return Ok(found);
         }
