@@ -76,6 +76,9 @@ pub struct ModelSpec {
     /// Models that are asked when this one fails again and again, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<FallbackModel>,
+    /// When their turn comes.
+    #[serde(default, skip_serializing_if = "FallbackRule::is_default")]
+    pub fallback_rule: FallbackRule,
     /// In which form the model's own replies are sent back to it.
     #[serde(default, skip_serializing_if = "History::is_default")]
     pub history: History,
@@ -99,6 +102,26 @@ pub enum History {
 }
 
 impl History {
+    /// Whether it is as it was before there was a choice.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When the turn of a fallback comes. A session keeps the rule that it began with, so that a replay
+/// comes to the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackRule {
+    /// By the number of the attempt alone, as it was before there was a choice.
+    #[default]
+    ByAttempt,
+    /// After its number of failed attempts, and at once when the model in turn refuses the request, has
+    /// no quota left, or asks for a wait longer than [`RetryPolicy::cap_ms`].
+    ByNeed,
+}
+
+impl FallbackRule {
     /// Whether it is as it was before there was a choice.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -132,6 +155,7 @@ impl ModelSpec {
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts::default(),
             fallbacks: Vec::new(),
+            fallback_rule: FallbackRule::default(),
             history: History::default(),
             token_ids: false,
         }
@@ -142,22 +166,27 @@ impl ModelSpec {
         self.token_ids || !self.history.is_default()
     }
 
-    /// The model that is asked in the given attempt of a step in place of this one; `None` for this
-    /// one. Each step begins with this one again: a model that is back is used again.
-    pub fn fallback_at(&self, attempt: u32) -> Option<&FallbackModel> {
+    /// The place of the model that the given attempt of a step asks under
+    /// [`FallbackRule::ByAttempt`]: 0 is this one, then its fallbacks.
+    pub(crate) fn place_at(&self, attempt: u32) -> usize {
         let mut first = 1_u32;
         let begun = self.fallbacks.iter().take_while(|it| {
             first = first.saturating_add(it.after_attempts);
             attempt >= first
         });
-        begun.last()
+        begun.count()
     }
 
-    /// The model that is asked in the given attempt of a step.
+    /// The fallback at a place; `None` for this model itself.
+    pub(crate) fn fallback(&self, place: usize) -> Option<&FallbackModel> {
+        place.checked_sub(1).and_then(|at| self.fallbacks.get(at))
+    }
+
+    /// The model at a place, as it is asked.
     #[must_use]
-    pub fn at(&self, attempt: u32) -> Self {
+    pub(crate) fn at_place(&self, place: usize) -> Self {
         let mut model = self.clone();
-        if let Some(fallback) = self.fallback_at(attempt).cloned() {
+        if let Some(fallback) = self.fallback(place).cloned() {
             let FallbackModel { after_attempts: _, name, base_url, replicas, api_key_env } =
                 fallback;
             model.name = name;
@@ -168,6 +197,14 @@ impl ModelSpec {
             model.history = History::default();
         }
         model
+    }
+
+    /// How the model at a place is called where there are several.
+    pub(crate) fn words_for(&self, place: usize) -> String {
+        match self.fallback(place) {
+            Some(fallback) => alloc::format!("fallback `{}`", fallback.name),
+            None => alloc::format!("`{}`", self.name),
+        }
     }
 }
 

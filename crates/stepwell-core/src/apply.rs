@@ -21,6 +21,7 @@ use crate::prompt::Prompt;
 use crate::repeat::{forget_actions, note_actions, note_usefulness};
 use crate::state::{Call, CallStatus, Origin, Phase, SessionState, Stop};
 use crate::text::{Text, shorten};
+use crate::turns::Turns;
 
 mod answer;
 mod approvals;
@@ -182,6 +183,7 @@ fn requested(state: &mut SessionState, it: &ModelRequested) -> Result<(), String
         Phase::Ready if it.attempt == 1 && it.step == state.step + 1 => {
             state.step = it.step;
             state.quota_waits = 0;
+            state.turns = Turns::default();
         }
         Phase::Backoff { attempt } if it.step == state.step && it.attempt == attempt => {}
         Phase::Absent
@@ -216,7 +218,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
         Some(generated) => state.prompt.push_assistant(whole(generated)?, &[]),
         None => state.prompt.push_assistant(content, &it.tool_calls),
     }
-    let model = state.agent().map(|agent| agent.model.at(it.attempt).name).unwrap_or_default();
+    let model = state.model(it.attempt).map(|it| it.name).unwrap_or_default();
     state.tokens = state.tokens.after(it, &model, state.prompt.messages());
     state.usage.add(&it.usage);
     state.last_reply = it.content.clone();
@@ -268,7 +270,7 @@ fn replied(state: &mut SessionState, it: &ModelReplied) -> Result<(), String> {
 /// A server answered a prompt of `bytes` and `messages`, which a reply that a person put in its place
 /// does not show.
 fn answered(state: &mut SessionState, it: &ModelReplied, bytes: u64, messages: u32) {
-    if let Some(model) = state.agent().map(|agent| agent.model.at(it.attempt).name) {
+    if let Some(model) = state.model(it.attempt).map(|it| it.name) {
         state.account.add(&model, it);
         if it.usage.total() == 0 {
             let calls = it.tool_calls.iter().map(|call| call.arguments.bytes()).sum::<u64>();
@@ -298,6 +300,9 @@ fn model_failed(state: &mut SessionState, it: &ModelFailed, at: TimestampMs) -> 
     state.failing_since.get_or_insert(at);
     state.failure_handled = false;
     state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
+    if let Some(agent) = state.agent().cloned() {
+        state.turns.failed(&agent, it, state.quota_waits, at);
+    }
     show_inbox(state)?;
     Ok(())
 }

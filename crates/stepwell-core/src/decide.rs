@@ -269,7 +269,7 @@ fn unless(said_before: bool, body: impl Into<EventBody>, by: Actor) -> Accepted 
 fn accept_reply(state: &SessionState, mut reply: ModelReplied) -> Result<Accepted, Reject> {
     expect_asked(state, reply.step, reply.attempt)?;
     number_calls(&mut reply);
-    let model = state.agent().map(|agent| agent.model.at(reply.attempt).name).unwrap_or_default();
+    let model = state.model(reply.attempt).map(|it| it.name).unwrap_or_default();
     Ok(one(reply, Actor::Model(model)))
 }
 

@@ -95,17 +95,23 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
     let since = since.unwrap_or_default();
     let cause = format!("{since}{}: {}", failure.endpoint, failure.message);
     // What is paused asks when somebody lets it, whatever the timer says.
+    let fallback = state.agent().and_then(|it| it.model.fallback(state.place(attempt)));
+    let whom = match fallback {
+        Some(fallback) => format!("the fallback model `{}`", fallback.name),
+        None => "the model again".to_string(),
+    };
+    let is_quota = failure.error == ModelErrorKind::QuotaExhausted && fallback.is_none();
     match state.timers.get(&Timer::ModelRetry).filter(|_| state.paused.is_none()) {
-        Some(due_at) if failure.error == ModelErrorKind::QuotaExhausted => {
+        Some(due_at) if is_quota => {
             format!(
                 "waits for the model server's quota, asks again at {}; {cause}",
                 due_at.to_utc()
             )
         }
         Some(due_at) => {
-            format!("asks the model again (attempt {attempt}) at {}; {cause}", due_at.to_utc())
+            format!("asks {whom} (attempt {attempt}) at {}; {cause}", due_at.to_utc())
         }
-        None => format!("next it asks the model again (attempt {attempt}); {cause}"),
+        None => format!("next it asks {whom} (attempt {attempt}); {cause}"),
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::account::Account;
-use crate::agent::{Agent, RetryPolicy};
+use crate::agent::{Agent, FallbackRule};
 use crate::event::{
     EventBody, FinishReason, LimitKind, ModelErrorKind, ModelFailed, ModelRequested, Outcome,
     SessionFinished, Timer, TimerStarted,
@@ -17,6 +17,7 @@ use crate::ids::{CallId, TimestampMs};
 use crate::output::{WhenIgnored, binding};
 use crate::pending::may_repeat;
 use crate::state::{Call, CallStatus, Phase, SessionState};
+use crate::turns::{told, wait_ms};
 
 mod calls;
 
@@ -28,11 +29,6 @@ pub const CANCEL_GRACE_MS: u64 = 10_000;
 
 /// Stands before the last problem in the reason of a session whose replies could not be used.
 pub(crate) const LAST_PROBLEM: &str = "; the last: ";
-
-/// First and longest wait for a quota whose server does not say when it is filled again. A person may
-/// fill it any time, so it is looked at now and then; the session waits as a row and costs nothing.
-const QUOTA_WAIT_MS_MIN: u64 = 60_000;
-const QUOTA_WAIT_MS_MAX: u64 = 30 * 60_000;
 
 /// The next decision, or `None` when the session waits for the outside.
 pub(crate) fn next_decision(state: &SessionState, now: TimestampMs) -> Option<EventBody> {
@@ -163,7 +159,7 @@ fn request(state: &SessionState, agent: &Agent, step: u32, attempt: u32) -> Even
         attempt,
         prompt_digest: prompt.digest(),
         prompt_bytes: prompt.body_bytes(),
-        fallback: agent.model.fallback_at(attempt).map(|it| it.name.clone()),
+        fallback: agent.model.fallback(state.place(attempt)).map(|it| it.name.clone()),
     }
     .into()
 }
@@ -218,19 +214,31 @@ fn after_failure(
     failure: &ModelFailed,
     now: TimestampMs,
 ) -> EventBody {
-    let told = format!("{}: {}", failure.endpoint, failure.message);
-    if failure.error == ModelErrorKind::ContextTooLong {
-        return limit_reached(LimitKind::Context, told);
-    }
-    if !failure.error.is_transient() {
-        return failed(told);
+    let told = told(failure);
+    let rule = agent.model.fallback_rule;
+    let by_all = state.turns.refused_by_all(&agent.model);
+    let is_refused = match rule {
+        FallbackRule::ByAttempt => failure.is_refusal(),
+        // What a filter stopped is not carried to a model that has none.
+        FallbackRule::ByNeed => by_all.is_some() || failure.error == ModelErrorKind::ContentFilter,
+    };
+    if is_refused {
+        let is_context = failure.error == ModelErrorKind::ContextTooLong;
+        let (reason, is_context) = by_all.unwrap_or((told, is_context));
+        return if is_context { limit_reached(LimitKind::Context, reason) } else { failed(reason) };
     }
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
     let attempts = failure.attempt.saturating_sub(state.quota_waits);
     if !is_quota && attempts >= agent.retry.attempts_max {
         return failed(format!("{attempts} attempts failed, the last: {told}"));
     }
-    let due_at = now.plus_ms(backoff_ms(state, agent, failure));
+    let due_at = now.plus_ms(match rule {
+        FallbackRule::ByAttempt => backoff_ms(state, agent, failure),
+        FallbackRule::ByNeed => {
+            let wait = state.turns.wait_ms(now);
+            wait.saturating_add(jitter(state, failure.attempt, spread_ms(failure, wait)))
+        }
+    });
     TimerStarted { timer: Timer::ModelRetry, due_at }.into()
 }
 
@@ -238,21 +246,25 @@ fn after_failure(
 /// the next attempt goes to another one.
 fn backoff_ms(state: &SessionState, agent: &Agent, failure: &ModelFailed) -> u64 {
     let policy = &agent.retry;
-    let asks_another = agent.model.fallback_at(failure.attempt)
-        != agent.model.fallback_at(failure.attempt.saturating_add(1));
-    if let Some(asked) = failure.retry_after_ms.filter(|_| !asks_another) {
-        let wait = policy.granted_ms(asked);
-        return wait.saturating_add(jitter(state, failure.attempt, (wait / 10).min(1_000)));
+    let next = failure.attempt.saturating_add(1);
+    let failures = failure.attempt.saturating_sub(state.quota_waits).saturating_sub(1);
+    let fallback_at = |attempt| agent.model.fallback(agent.model.place_at(attempt));
+    if fallback_at(failure.attempt) != fallback_at(next) {
+        let wait = policy.wait_ms(failures);
+        return wait.saturating_add(jitter(state, failure.attempt, wait / 4));
     }
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
-    let (before, policy) = if is_quota && !asks_another {
-        let (base_ms, cap_ms) = (QUOTA_WAIT_MS_MIN, QUOTA_WAIT_MS_MAX);
-        (state.quota_waits, RetryPolicy { base_ms, cap_ms, ..*policy })
-    } else {
-        (failure.attempt.saturating_sub(state.quota_waits), *policy)
-    };
-    let wait = policy.wait_ms(before.saturating_sub(1));
-    wait.saturating_add(jitter(state, failure.attempt, wait / 4))
+    let before = if is_quota { state.quota_waits.saturating_sub(1) } else { failures };
+    let wait = wait_ms(policy, failure, before);
+    wait.saturating_add(jitter(state, failure.attempt, spread_ms(failure, wait)))
+}
+
+/// How much jitter a wait may get. What a server asked for is kept, and not stretched much.
+fn spread_ms(failure: &ModelFailed, wait_ms: u64) -> u64 {
+    match failure.retry_after_ms {
+        Some(_) => (wait_ms / 10).min(1_000),
+        None => wait_ms / 4,
+    }
 }
 
 /// A number from 0 to `max` that differs between sessions and attempts and is the same on replay.

@@ -38,6 +38,7 @@ pub mod summary;
 pub mod survey;
 pub mod text;
 pub mod tokens;
+pub mod turns;
 
 pub use agent::{Agent, Effect, ToolKind, ToolSpec};
 pub use apply::{IllegalHistory, apply, fold};

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Measured};
-use crate::agent::Agent;
+use crate::agent::{Agent, ModelSpec};
 use crate::event::{
     Actor, ApprovalDecision, FinishReason, Label, LimitKind, MessageReceived, ModelFailed, Outcome,
     Question, RefusalReason, Timer, Usage,
@@ -20,6 +20,7 @@ use crate::pending::may_repeat;
 use crate::prompt::Prompt;
 use crate::text::Text;
 use crate::tokens::Tokens;
+use crate::turns::Turns;
 
 /// Version of the serialised state. A snapshot with another one is dropped and rebuilt from events.
 pub const STATE_VERSION: u32 = 8;
@@ -111,6 +112,9 @@ pub struct SessionState {
     /// Attempts of this step that met an exhausted quota: they count for nothing.
     #[serde(default)]
     pub quota_waits: u32,
+    /// Whose turn it is among the models of this step.
+    #[serde(default)]
+    pub turns: Turns,
     /// The last attempt to ask the model failed so; gone with the next reply.
     pub model_failure: Option<ModelFailed>,
     /// When the first of the attempts failed that had no reply since.
@@ -437,10 +441,21 @@ impl SessionState {
     /// where that is its turn. O(1) without one, O(bytes) with one.
     pub fn request(&self, attempt: u32) -> Prompt {
         let agent = self.agent();
-        match agent.and_then(|it| it.model.fallback_at(attempt).map(|model| (it, &model.name))) {
+        let place = self.place(attempt);
+        match agent.and_then(|it| it.model.fallback(place).map(|model| (it, &model.name))) {
             Some((agent, model)) => self.prompt.for_model(agent, model),
             None => self.prompt.clone(),
         }
+    }
+
+    /// The model that the given attempt of the current step asks.
+    pub fn model(&self, attempt: u32) -> Option<ModelSpec> {
+        self.agent().map(|agent| agent.model.at_place(self.place(attempt)))
+    }
+
+    /// Its place: 0 is the agent's own, then its fallbacks.
+    pub(crate) fn place(&self, attempt: u32) -> usize {
+        self.agent().map_or(0, |agent| self.turns.place(&agent.model, attempt))
     }
 
     /// The same without the texts and tokens of the prompt, to be looked at: O(open calls), however long the

@@ -112,6 +112,8 @@ pub struct ModelFailure {
     pub time_limit: Option<TimeLimit>,
     /// What did not fit, for a prompt that is too long.
     pub context: Option<ContextSize>,
+    /// It is this replica that refuses; another one of the same model may not.
+    pub elsewhere: bool,
 }
 
 impl ModelFailure {
@@ -125,6 +127,7 @@ impl ModelFailure {
             retry_after_ms: None,
             time_limit: None,
             context: None,
+            elsewhere: false,
         }
     }
 }

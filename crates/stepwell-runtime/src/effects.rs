@@ -184,7 +184,7 @@ impl Effects {
         match command {
             Command::AskModel { step, attempt } => {
                 let Some(agent) = state.agent().cloned() else { return };
-                let model = agent.model.at(*attempt);
+                let Some(model) = state.model(*attempt) else { return };
                 let request = ModelRequest {
                     session_id: self.session_id,
                     step: *step,
@@ -321,6 +321,7 @@ fn panicked(key: Key) -> Input {
             retry_after_ms: None,
             time_limit: None,
             context: None,
+            elsewhere: false,
         }),
         Key::Tool { call_id, attempt } => {
             Input::ToolLost(ToolLost { call_id, attempt, reason: message, never_started: false })

@@ -75,7 +75,8 @@ impl Engine {
                 }
                 Err(failure) => failure,
             };
-            if !failure.kind.is_transient() || attempt >= retry.attempts_max {
+            if !(failure.kind.is_transient() || failure.elsewhere) || attempt >= retry.attempts_max
+            {
                 return Err(failure);
             }
             clock.wait_until(clock.now().plus_ms(wait_ms(retry, attempt, &failure))).await;

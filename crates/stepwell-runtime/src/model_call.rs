@@ -147,5 +147,6 @@ fn failed(step: u32, attempt: u32, failure: ModelFailure) -> ModelFailed {
         retry_after_ms: failure.retry_after_ms,
         time_limit: failure.time_limit,
         context: failure.context,
+        elsewhere: failure.elsewhere,
     }
 }

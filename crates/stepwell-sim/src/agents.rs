@@ -1,7 +1,8 @@
 //! Agents of the world: few tools, one for each thing that a tool may do to the world.
 
 use stepwell_core::agent::{
-    ApprovalRule, History, Limits, ModelSpec, ModelTimeouts, RetryPolicy, Verdict as Rule,
+    ApprovalRule, FallbackRule, History, Limits, ModelSpec, ModelTimeouts, RetryPolicy,
+    Verdict as Rule,
 };
 use stepwell_core::output::OutputPolicy;
 use stepwell_core::{Agent, Effect, JsonText, ToolKind, ToolSpec};
@@ -54,6 +55,7 @@ pub fn agent() -> Agent {
             base_url: crate::model::ENDPOINT.to_string(),
             replicas: Vec::new(),
             fallbacks: Vec::new(),
+            fallback_rule: FallbackRule::default(),
             api_key_env: None,
             parameters: JsonText::empty_object(),
             timeouts: ModelTimeouts { total_ms: 60_000, ..ModelTimeouts::default() },

@@ -14,6 +14,7 @@ use crate::repeat::forget_actions;
 use crate::state::{Call, CallStatus, ForkedFrom, Phase, SessionState};
 use crate::text::Text;
 use crate::tokens::Tokens;
+use crate::turns::Turns;
 
 pub(super) fn override_applied(
     state: &mut SessionState,
@@ -139,6 +140,7 @@ fn take_definition(
         state.prompt.rebase(agent);
         state.measured = None;
         state.tokens = Tokens::default();
+        state.turns = Turns::default();
     }
     Ok(())
 }

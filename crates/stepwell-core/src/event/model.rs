@@ -226,6 +226,16 @@ pub struct ModelFailed {
     /// What did not fit, for [`ModelErrorKind::ContextTooLong`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextSize>,
+    /// It is this replica that refuses; another one of the same model may not.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub elsewhere: bool,
+}
+
+impl ModelFailed {
+    /// Whether the same request to the same model can only fail again.
+    pub fn is_refusal(&self) -> bool {
+        !self.error.is_transient() && !self.elsewhere
+    }
 }
 
 /// The time limits of a model call, as in [`crate::agent::ModelTimeouts`].

@@ -252,6 +252,12 @@ fn failure_samples() -> Vec<(&'static str, EventBody)> {
             .into(),
         ),
     ];
+    let elsewhere = ModelFailed {
+        http_status: Some(401),
+        elsewhere: true,
+        ..failure(1, 1, ModelErrorKind::Unauthorized)
+    };
+    samples.push(("elsewhere", elsewhere.into()));
     for error in [
         ModelErrorKind::QuotaExhausted,
         ModelErrorKind::ContentFilter,

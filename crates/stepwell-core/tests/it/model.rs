@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use stepwell_core::agent::{FallbackModel, RETRY_AFTER_MS_MAX, RetryPolicy};
+use stepwell_core::agent::{FallbackModel, FallbackRule, RETRY_AFTER_MS_MAX, RetryPolicy};
 use stepwell_core::event::{Edit, EventBody, FinishReason, ModelErrorKind, Outcome, Timer};
 use stepwell_core::{Command, Input, Reject, Status, Text};
 
@@ -192,13 +192,128 @@ fn a_fallback_is_asked_after_its_attempts_and_the_next_step_begins_with_the_firs
         models.push(asked(&world));
     }
     assert_eq!(models, ["small", "small", "other", "third", "third"]);
-    assert_eq!(agent.model.at(3).base_url, "http://other/v1");
-    assert_eq!(agent.model.at(2), agent.model);
+    assert_eq!(world.state.model(3).unwrap().base_url, "http://other/v1");
+    assert_eq!(world.state.model(2).unwrap(), agent.model);
     world.calls(&[("find", "{}")]);
     world.done(crate::world::id(1, 1), "x");
     assert_eq!(asked(&world), "small");
     let outline = world.state.outline().request(3);
     assert_eq!(outline.body_bytes(), world.state.request(3).body_bytes());
+}
+
+/// What one attempt of [`the_turn_moves_on_by_need`] meets.
+fn met(world: &World, error: ModelErrorKind, retry_after_ms: Option<u64>) -> Input {
+    let mut failure = crate::world::failure(1, world.attempt(), error);
+    failure.retry_after_ms = retry_after_ms;
+    Input::ModelFailed(failure)
+}
+
+/// Each row: what the attempts meet, and which model is asked after each of them; at the end, where all
+/// refuse, the end of the session. Waits are in seconds, the jitter left out.
+#[test]
+fn the_turn_moves_on_by_need() {
+    use ModelErrorKind::{
+        BadRequest, ContextTooLong, Overloaded, QuotaExhausted, RateLimited, ServerError,
+        Unauthorized,
+    };
+    const HOUR: u64 = 3_600_000;
+    type Met = (ModelErrorKind, Option<u64>, &'static str, u64);
+    let rows: [&[Met]; 8] = [
+        // A refused key is no reason to end while another model may answer.
+        &[(Unauthorized, None, "other", 0), (Unauthorized, None, "third", 0)],
+        // A wrong fallback does not end what the first model could have served.
+        &[
+            (ServerError, None, "small", 500),
+            (ServerError, None, "other", 0),
+            (BadRequest, None, "third", 0),
+            (Unauthorized, None, "small", 1_000),
+            (ServerError, None, "small", 2_000),
+        ],
+        // A quota, and a long wait, is not waited for while another model is free …
+        &[
+            (QuotaExhausted, Some(HOUR), "other", 0),
+            (RateLimited, Some(HOUR / 2), "third", 0),
+            // … and where none is, for the one that is free first.
+            (QuotaExhausted, Some(HOUR), "other", HOUR / 2),
+        ],
+        // A short one is waited for.
+        &[(RateLimited, Some(30_000), "small", 30_000), (RateLimited, Some(30_000), "other", 0)],
+        // A quota without a time is looked at again after a minute.
+        &[
+            (QuotaExhausted, None, "other", 0),
+            (QuotaExhausted, None, "third", 0),
+            (QuotaExhausted, None, "small", 60_000),
+        ],
+        // Quotas do not count for `after`.
+        &[
+            (QuotaExhausted, Some(1_000), "other", 0),
+            (Overloaded, None, "third", 0),
+            (Overloaded, None, "third", 500),
+            (Overloaded, None, "third", 1_000),
+        ],
+        // What is too long for one may fit another.
+        &[(ContextTooLong, None, "other", 0), (ServerError, None, "third", 0)],
+        &[(ContextTooLong, None, "other", 0), (Unauthorized, None, "third", 0)],
+    ];
+    for row in rows {
+        let mut agent = agent();
+        agent.retry = RetryPolicy { attempts_max: 9, base_ms: 500, cap_ms: 60_000 };
+        agent.model.fallbacks = vec![fallback("other", 2), fallback("third", 1)];
+        agent.model.fallback_rule = FallbackRule::ByNeed;
+        let mut world = World::of(agent);
+        for (i, (error, asked_ms, next, wait)) in row.iter().enumerate() {
+            world.when(met(&world, *error, *asked_ms));
+            let waited = world.state.timers[&Timer::ModelRetry].0 - world.now;
+            assert!((*wait..=*wait + wait / 4).contains(&waited), "{row:?} {i}: {waited} ms");
+            world.wake();
+            assert_eq!(asked(&world), *next, "{row:?} {i}");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_no_model_takes_ends_with_what_each_of_them_said() {
+    use ModelErrorKind::{ContentFilter, ContextTooLong, Unauthorized};
+    for (errors, outcome) in [
+        (&[Unauthorized, Unauthorized][..], Outcome::Failed),
+        (&[ContextTooLong, Unauthorized], Outcome::Failed),
+        (&[ContextTooLong, ContextTooLong], Outcome::LimitReached),
+        // Nobody goes around a filter.
+        (&[ContentFilter], Outcome::Failed),
+    ] {
+        let mut agent = agent();
+        agent.model.fallbacks = vec![fallback("other", 2)];
+        agent.model.fallback_rule = FallbackRule::ByNeed;
+        let mut world = World::of(agent);
+        for error in errors {
+            world.when(met(&world, *error, None));
+            if !world.state.is_finished() {
+                world.wake();
+            }
+        }
+        let EventBody::SessionFinished(end) = world.last() else { panic!("{:?}", world.last()) };
+        assert_eq!(end.outcome, outcome, "{errors:?}");
+        if errors.len() == 2 {
+            let said = "no model takes the request: `small`: http://127.0.0.1:8000: no luck; \
+                        fallback `other`: http://127.0.0.1:8000: no luck";
+            assert_eq!(end.reason, said);
+        }
+    }
+}
+
+/// A replica that refuses says nothing about the others.
+#[test]
+fn what_one_replica_refuses_is_asked_of_another() {
+    let mut world = World::new();
+    let mut failure = crate::world::failure(1, 1, ModelErrorKind::Unauthorized);
+    failure.elsewhere = true;
+    assert_eq!(world.when(Input::ModelFailed(failure)), ["model_failed", "timer_started"]);
+    world.wake();
+    assert_eq!(
+        world.fail(ModelErrorKind::Unauthorized),
+        ["model_failed", "session_finished"],
+        "no other is left"
+    );
 }
 
 /// An empty account is no fault of the request: the session waits as long as it takes, and the

@@ -132,9 +132,9 @@ fn a_fallback_is_asked_in_the_way_that_all_servers_understand() {
         replicas: Vec::new(),
         api_key_env: None,
     }];
-    assert_eq!(agent.model.at(1).history, History::Tokens);
-    assert_eq!(agent.model.at(2).history, History::Calls);
     let mut world = World::of(agent);
+    assert_eq!(world.state.model(1).unwrap().history, History::Tokens);
+    assert_eq!(world.state.model(2).unwrap().history, History::Calls);
     world.fail(ModelErrorKind::Overloaded);
     world.wake();
     let tokens = world.state.tokens.of_model("other").reply(&[1], &[2]);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stepwell_core::agent::{
-    ApprovalRule, ArgumentPattern, History, Limits, ModelSpec, ModelTimeouts, RetryPolicy,
-    Verdict as Rule,
+    ApprovalRule, ArgumentPattern, FallbackRule, History, Limits, ModelSpec, ModelTimeouts,
+    RetryPolicy, Verdict as Rule,
 };
 use stepwell_core::codec::{EVENT_SCHEMA, decode, encode};
 use stepwell_core::decide::Verdict;
@@ -65,6 +65,7 @@ pub(crate) fn agent() -> Agent {
             base_url: "http://127.0.0.1:8000/v1".into(),
             replicas: Vec::new(),
             fallbacks: Vec::new(),
+            fallback_rule: FallbackRule::default(),
             api_key_env: None,
             parameters: JsonText::parse(r#"{"temperature":0}"#).unwrap(),
             timeouts: ModelTimeouts::default(),
@@ -168,6 +169,7 @@ pub(crate) fn failure(step: u32, attempt: u32, error: ModelErrorKind) -> ModelFa
         retry_after_ms: None,
         time_limit: None,
         context: None,
+        elsewhere: false,
     }
 }
 

@@ -3,8 +3,8 @@
 //! The breaker:
 //!
 //! ```text
-//!            failures in a row,            the time is over,
-//!            or no connection              or /health says yes
+//!            failures in a row, no         the time is over,
+//!            connection, or a refusal      or /health says yes
 //!  Closed ──────────────────────► Open ──────────────────────► Trial ──► Closed, slow start
 //!                                  ▲                             │ success
 //!                                  └─────────────────────────────┘ failure: twice the time
@@ -47,6 +47,8 @@ pub enum Ending {
         /// How long it asks to be left alone.
         retry_after_ms: Option<u64>,
     },
+    /// The server does not serve this client: the key, the path or the model is not its own.
+    Refused,
     /// Nobody wanted the answer any more: nothing is learnt.
     Dropped,
 }
@@ -65,6 +67,8 @@ pub struct Health {
     busy_until_ms: u64,
     /// It asked to be left alone until then, however long that is.
     asked_until_ms: u64,
+    /// Its last answer was that it does not serve this client.
+    refuses: bool,
     /// When it came back.
     up_since_ms: Option<u64>,
     /// Requests of this process.
@@ -87,6 +91,7 @@ impl Default for Health {
             breaker: Breaker::Closed { failures: 0 },
             busy_until_ms: 0,
             asked_until_ms: 0,
+            refuses: false,
             up_since_ms: None,
             in_flight: 0,
             report: None,
@@ -108,6 +113,11 @@ impl Health {
             }
             Breaker::Open { .. } | Breaker::Trial { is_under_way: false, .. } => Standing::Trial,
         }
+    }
+
+    /// Whether it is known not to serve this client. When its time is over, that is asked anew.
+    pub fn refuses(&self, now_ms: u64) -> bool {
+        self.refuses && self.standing(now_ms) != Standing::Trial
     }
 
     /// How long it is known to be of no use.
@@ -152,6 +162,9 @@ impl Health {
     /// A request ended.
     pub fn end(&mut self, ending: Ending, now_ms: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        if ending != Ending::Dropped {
+            self.refuses = ending == Ending::Refused;
+        }
         match ending {
             Ending::Good => {
                 self.close(now_ms);
@@ -164,7 +177,7 @@ impl Health {
                 self.busy_until_ms = now_ms.saturating_add(wait_ms.min(BUSY_MS_MAX));
                 self.asked_until_ms = now_ms.saturating_add(wait_ms);
             }
-            Ending::Unreachable => self.open(now_ms),
+            Ending::Unreachable | Ending::Refused => self.open(now_ms),
             Ending::Failed => match self.breaker {
                 Breaker::Closed { failures } if failures + 1 < FAILURES_MAX => {
                     self.breaker = Breaker::Closed { failures: failures + 1 };
@@ -181,17 +194,17 @@ impl Health {
         }
     }
 
-    /// `/health` was asked. A server without it is not judged by it.
+    /// `/health` was asked. A server without it is not judged by it, and a good one says nothing of
+    /// whether the server takes what is asked of it.
     pub fn probed(&mut self, is_well: bool, now_ms: u64) {
         match (self.breaker, is_well) {
-            (Breaker::Open { times, .. }, true) => {
+            (Breaker::Open { times, .. }, true) if !self.refuses => {
                 self.breaker = Breaker::Trial { times, is_under_way: false };
             }
             (Breaker::Closed { .. } | Breaker::Trial { is_under_way: false, .. }, false) => {
                 self.open(now_ms);
             }
-            (Breaker::Closed { .. } | Breaker::Trial { .. }, _) | (Breaker::Open { .. }, false) => {
-            }
+            (Breaker::Closed { .. } | Breaker::Trial { .. } | Breaker::Open { .. }, _) => {}
         }
     }
 
@@ -295,6 +308,18 @@ mod tests {
             assert_eq!(health.standing(100), Standing::Down { until_ms });
             assert_eq!(health.standing(until_ms), Standing::Ready);
         }
+    }
+
+    #[test]
+    fn a_replica_that_refuses_is_left_alone_whatever_its_health_says() {
+        let mut health = after(&[Ending::Refused], 0);
+        health.probed(true, 10);
+        assert_eq!(health.standing(10), Standing::Down { until_ms: 1_000 });
+        assert!(health.refuses(10));
+        assert!(!health.refuses(1_000), "its time is over: it is asked anew");
+        health.begin(1_000);
+        health.end(Ending::Good, 1_000);
+        assert!(!health.refuses(1_000));
     }
 
     #[test]

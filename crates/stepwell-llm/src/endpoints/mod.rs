@@ -97,6 +97,13 @@ impl Endpoints {
         known.map(|it| it.map_or(0, |it| it.health.free_in_ms(now_ms))).min()
     }
 
+    /// Whether one of these is not known to refuse what comes from here.
+    fn any_serves(&self, endpoints: &[String]) -> bool {
+        let now_ms = self.now_ms();
+        let replicas = self.lock();
+        endpoints.iter().any(|it| replicas.get(it).is_none_or(|it| !it.health.refuses(now_ms)))
+    }
+
     fn end(&self, endpoint: &str, ending: Ending) {
         let now_ms = self.now_ms();
         if let Some(replica) = self.lock().get_mut(endpoint) {
@@ -143,7 +150,11 @@ impl Lease {
         outcome.map_err(|failure| match self.endpoints.free_in_ms(&self.peers) {
             Some(free_in_ms) => {
                 let shorter = failure.retry_after_ms.map(|asked_ms| asked_ms.min(free_in_ms));
-                ModelFailure { retry_after_ms: shorter.filter(|wait_ms| *wait_ms > 0), ..failure }
+                ModelFailure {
+                    retry_after_ms: shorter.filter(|wait_ms| *wait_ms > 0),
+                    elsewhere: is_own(&failure) && self.endpoints.any_serves(&self.peers),
+                    ..failure
+                }
             }
             None => failure,
         })
@@ -169,10 +180,34 @@ fn ending_of(failure: &ModelFailure) -> Ending {
         | ModelErrorKind::StreamBroken
         | ModelErrorKind::Timeout
         | ModelErrorKind::BadResponse => Ending::Failed,
+        ModelErrorKind::BadRequest | ModelErrorKind::Unauthorized if is_own(failure) => {
+            Ending::Refused
+        }
         ModelErrorKind::ContextTooLong
         | ModelErrorKind::BadRequest
         | ModelErrorKind::ContentFilter
         | ModelErrorKind::Unauthorized => Ending::Good,
+    }
+}
+
+/// Whether a refusal is about the replica: it knows another key, another path, another model. What is
+/// wrong with a request itself is refused by all.
+fn is_own(failure: &ModelFailure) -> bool {
+    match failure.kind {
+        ModelErrorKind::Unauthorized => failure.http_status.is_some(),
+        ModelErrorKind::BadRequest => {
+            matches!(failure.http_status, Some(300..=399 | 404 | 405 | 410 | 421))
+        }
+        ModelErrorKind::Transport
+        | ModelErrorKind::Overloaded
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::QuotaExhausted
+        | ModelErrorKind::ContextTooLong
+        | ModelErrorKind::ContentFilter
+        | ModelErrorKind::ServerError
+        | ModelErrorKind::StreamBroken
+        | ModelErrorKind::Timeout
+        | ModelErrorKind::BadResponse => false,
     }
 }
 
@@ -227,6 +262,39 @@ mod tests {
         assert_eq!(wait_of(&endpoints, &["a", "b"], "a"), None);
         let wait = wait_of(&endpoints, &["a", "b"], "b").unwrap();
         assert!((3_500_000..=3_600_000).contains(&wait), "both ask for an hour: {wait}");
+    }
+
+    /// Whether the refusal of `host`, which is asked first, is one that another replica may not share.
+    #[track_caller]
+    fn refused_by(endpoints: &Arc<Endpoints>, hosts: &[&str], host: &str, status: u16) -> bool {
+        let (target, lease) = endpoints.place(targets(hosts), &affinity("k", Some(host))).unwrap();
+        assert!(target.endpoint.contains(host), "{}", target.endpoint);
+        let kind = match status {
+            401 | 403 => ModelErrorKind::Unauthorized,
+            _ => ModelErrorKind::BadRequest,
+        };
+        let refusal = failure(kind).unwrap_err();
+        let refusal = ModelFailure { http_status: Some(status), ..refusal };
+        lease.end::<()>(Err(refusal)).unwrap_err().elsewhere
+    }
+
+    #[test]
+    fn a_replica_that_refuses_ends_nothing_that_another_may_answer() {
+        for status in [401, 403, 404, 405, 301] {
+            let endpoints = Arc::new(Endpoints::new());
+            let hosts = ["a", "b"];
+            assert!(refused_by(&endpoints, &hosts, "a", status), "{status}");
+            for key in 0..20 {
+                let affinity = affinity(&format!("session-{key}"), None);
+                let (target, lease) = endpoints.place(targets(&hosts), &affinity).unwrap();
+                assert!(target.endpoint.contains("//b"), "it draws no others: {status}");
+                lease.end(Ok(())).unwrap();
+            }
+            assert!(!refused_by(&endpoints, &hosts, "b", status), "all refuse: {status}");
+        }
+        // What is wrong with the request is wrong for all.
+        assert!(!refused_by(&Arc::new(Endpoints::new()), &["a", "b"], "a", 400));
+        assert!(!refused_by(&Arc::new(Endpoints::new()), &["a"], "a", 401));
     }
 
     #[test]

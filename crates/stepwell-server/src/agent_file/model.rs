@@ -1,7 +1,7 @@
 //! `[model]`: which model, where, with which parameters, how long it may take.
 
 use stepwell_core::JsonText;
-use stepwell_core::agent::{FallbackModel, History, ModelSpec, ModelTimeouts};
+use stepwell_core::agent::{FallbackModel, FallbackRule, History, ModelSpec, ModelTimeouts};
 use toml::de::DeValue;
 
 use super::ModelDefaults;
@@ -78,6 +78,11 @@ pub(super) fn read(
         None => None,
     };
     let fallbacks = fallbacks(&mut section);
+    let fallback_rule = match fallbacks.as_slice() {
+        // Without fallbacks there is nothing to rule, and the definition stays as it was.
+        [] => FallbackRule::default(),
+        [_, ..] => FallbackRule::ByNeed,
+    };
     section.finish(|key| {
         PARAMETERS.contains(&key).then_some("write it into `parameters = { … }` of [model]")
     });
@@ -90,6 +95,7 @@ pub(super) fn read(
             parameters: parameters?,
             timeouts,
             fallbacks,
+            fallback_rule,
             history,
             token_ids,
         })

@@ -135,6 +135,7 @@ impl Story {
                 retry_after_ms: None,
                 time_limit: None,
                 context: None,
+                elsewhere: false,
             });
         }
         let took = self.pass(4 * SECOND_MS);
