@@ -32,14 +32,17 @@ pub(crate) enum Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FirstToken(ms) => {
-                write!(f, "no token within {ms} ms of the request (limit first_token_ms)")
-            }
+            Self::FirstToken(ms) => write!(
+                f,
+                "no token within {ms} ms of the request (`first_token` of [model.timeouts])"
+            ),
             Self::BetweenTokens(ms) => {
-                write!(f, "no further token within {ms} ms (limit between_tokens_ms)")
+                write!(f, "no further token within {ms} ms (`between_tokens` of [model.timeouts])")
             }
             Self::Tail => f.write_str("no end of the stream after the end of the answer"),
-            Self::Total(ms) => write!(f, "not finished within {ms} ms (limit total_ms)"),
+            Self::Total(ms) => {
+                write!(f, "not finished within {ms} ms (`total` of [model.timeouts])")
+            }
         }
     }
 }

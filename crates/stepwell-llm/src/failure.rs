@@ -115,7 +115,8 @@ impl Target {
     pub(crate) fn unreachable(&self, error: &reqwest::Error, connect_ms: u64) -> ModelFailure {
         let address = &self.address;
         if error.is_timeout() && error.is_connect() {
-            let message = format!("no connection within {connect_ms} ms (limit connect_ms)");
+            let message =
+                format!("no connection within {connect_ms} ms (`connect` of [model.timeouts])");
             let failure = self.failure(ModelErrorKind::Timeout, message);
             return ModelFailure { time_limit: Some(TimeLimit::Connect), ..failure };
         }

@@ -35,8 +35,15 @@ pub fn find(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Str
     let key = read(&path).map_err(|error| {
         format!("the key's file {path} (environment variable {file_name}) cannot be read: {error}")
     })?;
-    text(key)
-        .ok_or_else(|| format!("the key's file {path} (environment variable {file_name}) is empty"))
+    let problem =
+        |what| Err(format!("the key's file {path} (environment variable {file_name}) {what}"));
+    match text(key) {
+        None => problem("is empty"),
+        Some(key) if key.lines().nth(1).is_some() => {
+            problem("has several lines: it must hold the key and nothing else")
+        }
+        Some(key) => Ok(key),
+    }
 }
 
 /// A pipe or a device is refused before it is opened: to open one may wait for ever.
@@ -78,6 +85,8 @@ mod tests {
         check(&[("KEY", " sk-654321\n"), ("KEY_FILE", &good)], Ok("sk-654321"));
         check(&[("KEY", ""), ("KEY_FILE", &good)], Ok("sk-123456"));
         check(&[("KEY_FILE", &empty)], Err("is empty"));
+        let long = path("long", "# the key\nsk-123456\n");
+        check(&[("KEY_FILE", &long)], Err("has several lines"));
         check(&[("KEY_FILE", "/nowhere/key")], Err("/nowhere/key (environment variable KEY_FILE)"));
         check(&[("KEY_FILE", folder.to_str().unwrap())], Err("it is no regular file"));
         check(&[("KEY_FILE", "/dev/zero")], Err("it is no regular file"));

@@ -8,7 +8,8 @@ pub(crate) fn context_of(models: &Value, model: &str) -> Option<u64> {
     let listed = models.get("data")?.as_array()?;
     let own = listed.iter().find(|it| it.get("id").is_some_and(|id| id == model))?;
     let paths = ["/max_model_len", "/meta/n_ctx"];
-    paths.into_iter().find_map(|path| own.pointer(path)?.as_u64())
+    // A zero is a server that does not know.
+    paths.into_iter().find_map(|path| own.pointer(path)?.as_u64().filter(|it| *it > 0))
 }
 
 #[cfg(test)]
@@ -33,6 +34,8 @@ mod tests {
         for models in [json!(null), json!({}), json!({"data": 3}), json!({"data": [3]})] {
             assert_eq!(context_of(&models, "m"), None, "{models}");
         }
+        let unknown = json!({"data": [{"id": "m", "max_model_len": 0}]});
+        assert_eq!(context_of(&unknown, "m"), None);
         let text = json!({"data": [{"id": "m", "max_model_len": "16384"}]});
         assert_eq!(context_of(&text, "m"), None);
     }

@@ -93,7 +93,8 @@ impl Target {
         let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {key}")) else {
             let name = self.key_env.as_deref().unwrap_or_default();
             let message = format!(
-                "the environment variable {name} holds characters that cannot be sent as a key"
+                "the key of {name} (the environment variable, or the file that {name}_FILE names) \
+                 holds characters that cannot be sent"
             );
             return Err(self.failure(ModelErrorKind::Unauthorized, message));
         };
@@ -105,10 +106,12 @@ impl Target {
     pub(crate) fn key_advice(&self) -> String {
         match &self.key_env {
             Some(name) => {
-                format!("the environment variable {name} holds a key that the server refuses")
+                format!(
+                    "the server refuses the key of {name}: the environment variable, or the file that {name}_FILE names"
+                )
             }
-            None => "the agent names no key: set api_key_env of its model to the name of an \
-                     environment variable that holds it"
+            None => "no key is named for this address: set api_key_env of its [model] or \
+                     [[model.fallback]] to the name of an environment variable that holds it"
                 .into(),
         }
     }

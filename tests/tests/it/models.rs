@@ -161,6 +161,68 @@ async fn a_fallback_model_answers_for_one_that_is_gone_and_the_events_name_it() 
     scene.check_replay(&session_id).await
 }
 
+/// A server that takes nothing from here: its key is another one.
+const REFUSES: &str = r#"
+[[step]]
+content = "never said"
+fault = { kind = "status", status = 401, message = "wrong key", times = 100 }
+"#;
+
+#[tokio::test]
+async fn a_replica_that_refuses_ends_no_session_that_another_can_serve() -> Result<()> {
+    let scene = Scene::start().await?;
+    let refuses = scene.model("refuses", REFUSES).await?;
+    let serves = scene.model("serves", "[[step]]\ncontent = \"Served.\"").await?;
+    let model = format!(
+        "[model]\nname = \"mock\"\nbase_url = {:?}\nreplicas = [{:?}]",
+        refuses.url(),
+        serves.url()
+    );
+    let mut count = 0;
+    for number in 0..6 {
+        let task = format!("Say it, {number}.");
+        let session_id = scene.api.create(&task, &agent_with(&[], &model)).await?;
+        scene.api.until_status(&session_id, SessionStatus::Completed).await?;
+        let events = scene.api.events(&session_id).await?;
+        for it in of_kind(&events, "model_failed") {
+            ensure!(it.text("endpoint") == completions(refuses.url()), "{it:?}");
+            ensure!(it.text("error") == "unauthorized" && it.body["elsewhere"] == true, "{it:?}");
+            count += 1;
+        }
+        scene.check_replay(&session_id).await?;
+    }
+    // It is asked once, and then left alone but for a try now and then.
+    ensure!(count <= 4, "{count}");
+    drop(serves);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fallback_without_its_key_is_passed_over() -> Result<()> {
+    let scene = Scene::start().await?;
+    let spare = scene.model("spare", "[[step]]\ncontent = \"I stand in.\"").await?;
+    let gone = format!("http://{}/v1", free_address()?);
+    let fallbacks = |last: &str| {
+        format!(
+            "[model]\nname = \"big\"\nbase_url = {gone:?}\n[[model.fallback]]\nname = \"keyless\"\n\
+             base_url = {:?}\nafter = 1\napi_key_env = \"STEPWELL_TEST_NO_SUCH_KEY\"\n{last}",
+            spare.url()
+        )
+    };
+    let last = format!("[[model.fallback]]\nname = \"spare\"\nbase_url = {:?}", spare.url());
+    let session_id = scene.api.create("Say it.", &agent_with(&[], &fallbacks(&last))).await?;
+    scene.api.until_status(&session_id, SessionStatus::Completed).await?;
+    let events = scene.api.events(&session_id).await?;
+    let asked: Vec<_> =
+        of_kind(&events, "model_requested").iter().map(|it| it.text("fallback")).collect();
+    ensure!(asked == ["", "keyless", "spare"], "{asked:?}");
+    let errors: Vec<_> =
+        of_kind(&events, "model_failed").iter().map(|it| it.text("error")).collect();
+    ensure!(errors == ["transport", "unauthorized"], "{errors:?}");
+    drop(spare);
+    scene.check_replay(&session_id).await
+}
+
 /// Reads a request to its end.
 async fn read_request(stream: &mut TcpStream) -> Result<()> {
     let (mut got, mut block) = (Vec::new(), vec![0; 16 * 1024]);

@@ -340,7 +340,7 @@ async fn a_key_is_sent_and_never_shown() {
     let (got, outcome) = tokio::join!(peer.answer_once(&bytes), ask(&client, sent));
     assert_eq!(got.header("authorization"), Some(format!("Bearer {value}").as_str()));
     let failure = outcome.unwrap_err();
-    check(&failure, ModelErrorKind::Unauthorized, Some(401), "the environment variable PATH");
+    check(&failure, ModelErrorKind::Unauthorized, Some(401), "the server refuses the key of PATH");
     assert!(failure.message.contains("no such key: [key]"), "{failure}");
     assert!(!failure.to_string().contains(&value));
 }
