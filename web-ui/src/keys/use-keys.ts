@@ -1,6 +1,6 @@
 // Who listens to which command. One listener for the whole page; the component that came last wins.
 
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { type Command, meant } from "./table.ts";
 
 type Handler = () => void;
@@ -72,7 +72,8 @@ export function useKeyboard(): void {
 /** Carries out these commands while the component is there. Handlers may change on every render. */
 export function useKeys(handlers: Handlers): void {
   const current = useRef(handlers);
-  useEffect(() => {
+  // Before the browser takes the next key: it must go on from what is on the screen.
+  useLayoutEffect(() => {
     current.current = handlers;
   });
   useEffect(() => {

@@ -51,7 +51,7 @@ const CALM_MS = 200;
 /** One session at one moment: tree, conversation and inspector over one scrubber. */
 export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { sessionId } = moment;
-  const [seq, setSeq] = useMoment(moment);
+  const { seq, latest, set: setSeq } = useMoment(moment);
   // What is read first is painted first: the strip of a long session is some work.
   const [isPainted, setPainted] = useState(false);
   const feed = useFeed(sessionId, isPainted);
@@ -84,19 +84,22 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const cache = useQueryClient();
   const show = useCallback(
     (to: number | null) => {
-      const past = to !== null && to >= head ? null : to;
+      const past = to !== null && to >= known ? null : to;
       if (past !== null) askAhead(cache, { sessionId, seq: past }, view);
       clear();
       setSeq(past);
     },
-    [cache, sessionId, view, clear, setSeq, head],
+    [cache, sessionId, view, clear, setSeq, known],
   );
   const onFork = useCallback(() => setOpen("fork"), []);
   const onReplay = useCallback(() => setOpen("replay"), []);
   const isGone =
     isRead && (feed.connection === "gone" || isNotFound(now.error) || isNotFound(moments.error));
   const canAct = !isReadOnly && !isGone;
-  useTimeKeys(strip, wanted ?? head, show, () => setOpen("goTo"));
+  // The strip is what the keys step along, and newer than the calm head.
+  const { length } = strip;
+  const at = () => Math.min(latest.current ?? length, length);
+  useTimeKeys(strip, at, show, () => setOpen("goTo"));
   useKeys(canAct ? { fork: onFork } : {});
   const [isFinding, setFinding] = useState(false);
   useKeys(isFinding ? {} : { find: () => setFinding(true) });
@@ -199,7 +202,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
         <ReplayDialog sessionId={sessionId} onMoment={show} onClose={() => setOpen("nothing")} />
       )}
       {open === "goTo" && (
-        <GoToDialog last={head} onMoment={show} onClose={() => setOpen("nothing")} />
+        <GoToDialog last={known} onMoment={show} onClose={() => setOpen("nothing")} />
       )}
     </main>
   );
@@ -221,12 +224,12 @@ function chosenCall({ span, isChosen }: Selection, isNow: boolean): string | nul
 
 function useTimeKeys(
   strip: Parameters<typeof seek>[0],
-  shown: number,
+  at: () => number,
   show: (seq: number | null) => void,
   goTo: () => void,
 ): void {
   const move = (unit: Unit, by: 1 | -1) => () => {
-    const to = seek(strip, shown, unit, by);
+    const to = seek(strip, at(), unit, by);
     if (to !== null) show(to);
     else if (by === 1) show(null);
   };
