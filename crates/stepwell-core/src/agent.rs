@@ -73,7 +73,7 @@ pub struct ModelSpec {
     pub parameters: JsonText,
     /// How long each part of a call may take.
     pub timeouts: ModelTimeouts,
-    /// Models that are asked when this one fails again and again, in this order.
+    /// Models that are asked when this one does not answer, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<FallbackModel>,
     /// When their turn comes.

@@ -87,8 +87,8 @@ impl Turns {
             return true;
         }
         let failures = self.tried.get(self.place).map_or(0, |it| it.failures);
-        let later = agent.model.fallbacks.iter().zip(self.tried.iter().skip(1)).skip(self.place);
-        let next = later.into_iter().find(|(_, it)| it.refused.is_none());
+        let fallbacks = agent.model.fallbacks.iter().zip(self.tried.iter().skip(1));
+        let next = fallbacks.skip(self.place).find(|(_, it)| it.refused.is_none());
         next.is_some_and(|(fallback, _)| failures >= fallback.after_attempts)
     }
 

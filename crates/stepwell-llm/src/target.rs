@@ -107,7 +107,8 @@ impl Target {
         match &self.key_env {
             Some(name) => {
                 format!(
-                    "the server refuses the key of {name}: the environment variable, or the file that {name}_FILE names"
+                    "the server refuses the key of {name}: the environment variable, or the file \
+                     that {name}_FILE names"
                 )
             }
             None => "no key is named for this address: set api_key_env of its [model] or \
