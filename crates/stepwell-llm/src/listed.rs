@@ -1,6 +1,59 @@
-//! How many tokens a model takes, out of the list of models of its server.
+//! The list of models of a server: their names, and how many tokens each takes.
 
+use std::env;
+
+use reqwest::header::AUTHORIZATION;
 use serde_json::Value;
+use stepwell_core::event::ModelErrorKind;
+use stepwell_ports::ModelFailure;
+use tokio::time::{Duration, timeout};
+
+use crate::client::{JSON_BYTES_MAX, read_refusal};
+use crate::connect::Clients;
+use crate::read::read_whole;
+use crate::target::Target;
+
+/// How long a server may take to list its models.
+const LIST_MS_MAX: u64 = 10_000;
+
+/// The names of the models of the server at `base_url`, asked with the key that `key_env` names.
+///
+/// # Errors
+/// Whatever else comes of it, with the address that was asked and what to do.
+pub async fn models(base_url: &str, key_env: Option<&str>) -> Result<Vec<String>, ModelFailure> {
+    let target = Target::new(base_url, key_env, |name| env::var(name).ok())?.in_api("models");
+    let listed = timeout(Duration::from_millis(LIST_MS_MAX), list(&target)).await;
+    let listed = listed.map_err(|_| {
+        let message = format!("no answer within {} s", LIST_MS_MAX / 1_000);
+        target.failure(ModelErrorKind::Timeout, message)
+    })??;
+    names_of(&listed).ok_or_else(|| no_list(&target))
+}
+
+async fn list(target: &Target) -> Result<Value, ModelFailure> {
+    let unreachable = |error| target.unreachable(&error, LIST_MS_MAX);
+    let client = Clients::default().get(&target.url, LIST_MS_MAX).map_err(unreachable)?;
+    let mut request = client.get(target.url.clone());
+    if let Some(authorization) = target.authorization()? {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let mut response = request.send().await.map_err(unreachable)?;
+    if !response.status().is_success() {
+        return Err(target.refused(read_refusal(response).await));
+    }
+    let body = read_whole(&mut response, JSON_BYTES_MAX).await.map_err(unreachable)?;
+    serde_json::from_slice(&body.unwrap_or_default()).map_err(|_| no_list(target))
+}
+
+fn no_list(target: &Target) -> ModelFailure {
+    let message = "the answer is no list of models (does base_url end as it should, often in /v1?)";
+    target.failure(ModelErrorKind::BadResponse, message.to_owned())
+}
+
+fn names_of(models: &Value) -> Option<Vec<String>> {
+    let listed = models.get("data")?.as_array()?;
+    listed.iter().map(|it| Some(it.get("id")?.as_str()?.to_owned())).collect()
+}
 
 /// Tokens that prompt and answer of `model` may have together, where its server tells: as
 /// `max_model_len` (vLLM and its kin) or as `meta.n_ctx` (llama.cpp: the share of one slot).
@@ -27,6 +80,25 @@ mod tests {
             let models = json!({"data": [{"id": "other", "max_model_len": 5}, own]});
             assert_eq!(context_of(&models, "m"), tokens, "{models}");
         }
+    }
+
+    #[test]
+    fn names_are_those_of_a_list() {
+        let models = json!({"data": [{"id": "a"}, {"id": "b", "owned_by": "us"}]});
+        assert_eq!(names_of(&models), Some(vec!["a".to_owned(), "b".to_owned()]));
+        for models in [json!({"data": [{"name": "a"}]}), json!({"models": []}), json!([])] {
+            assert_eq!(names_of(&models), None, "{models}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_named_with_its_address() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        drop(listener);
+        let failure = models(&url, None).await.unwrap_err();
+        assert_eq!(failure.endpoint, format!("{url}/models"));
+        assert!(failure.message.contains("connection refused"), "{failure:?}");
     }
 
     #[test]

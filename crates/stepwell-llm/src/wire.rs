@@ -1,14 +1,16 @@
 //! What servers send, as JSON shapes. Only what is used is read; everything else is skipped.
 //!
 //! Texts are read leniently where dialects differ (text or a list of parts) and where a character
-//! cannot be kept (half of a surrogate pair, which no UTF-8 can hold, becomes U+FFFD), so that what
-//! is stored can always be sent again.
+//! cannot be kept (half of a surrogate pair, which no UTF-8 can hold, becomes U+FFFD unless the next
+//! piece has the other half: [`crate::halves`]), so that what is stored can always be sent again.
 
 use std::fmt;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use crate::halves::lossy;
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Debug, Deserialize)]
@@ -31,7 +33,7 @@ pub(crate) struct Chunk<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Choice<'a> {
     #[serde(default)]
-    pub(crate) index: Option<i64>,
+    pub(crate) index: Option<WireIndex>,
     /// In a chunk.
     #[serde(borrow, default)]
     pub(crate) delta: Option<Message<'a>>,
@@ -52,14 +54,14 @@ pub(crate) struct Choice<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message<'a> {
     #[serde(default)]
-    pub(crate) content: Option<WireText>,
+    pub(crate) content: Option<RawText>,
     #[serde(default)]
-    pub(crate) refusal: Option<WireText>,
+    pub(crate) refusal: Option<RawText>,
     #[serde(default)]
-    pub(crate) reasoning: Option<WireText>,
+    pub(crate) reasoning: Option<RawText>,
     /// The older name of `reasoning`.
     #[serde(default)]
-    pub(crate) reasoning_content: Option<WireText>,
+    pub(crate) reasoning_content: Option<RawText>,
     #[serde(borrow, default)]
     pub(crate) tool_calls: Option<Vec<CallPiece<'a>>>,
     /// The older form of one call.
@@ -71,7 +73,7 @@ pub(crate) struct Message<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct CallPiece<'a> {
     #[serde(default)]
-    pub(crate) index: Option<i64>,
+    pub(crate) index: Option<WireIndex>,
     #[serde(default)]
     pub(crate) id: Option<WireText>,
     #[serde(borrow, default)]
@@ -89,15 +91,33 @@ pub(crate) struct FunctionPiece<'a> {
 }
 
 impl FunctionPiece<'_> {
-    /// The argument text: a string as it is, anything else as its JSON text. Half a surrogate pair is
-    /// refused, because what stands for it in other texts would run here.
-    pub(crate) fn argument_text(&self) -> serde_json::Result<String> {
+    /// The argument text: a string as it is, with its halves; anything else as its JSON text.
+    pub(crate) fn argument_text(&self) -> serde_json::Result<Vec<u8>> {
         match self.arguments.map(RawValue::get) {
-            None => Ok(String::new()),
-            Some(text) if text.starts_with('"') => serde_json::from_str(text),
-            Some(text) => Ok(text.to_owned()),
+            None => Ok(Vec::new()),
+            Some(text) if text.starts_with('"') => Ok(serde_json::from_str::<RawText>(text)?.0),
+            Some(text) => Ok(text.as_bytes().to_vec()),
         }
     }
+}
+
+/// A place in a list. Some servers write it as a text, some as `0.0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WireIndex(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for WireIndex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = <&RawValue>::deserialize(deserializer)?.get();
+        whole_number(written.trim_matches('"'))
+            .map(Self)
+            .ok_or_else(|| de::Error::custom(format!("an index is no whole number: {written}")))
+    }
+}
+
+fn whole_number(text: &str) -> Option<i64> {
+    let number = || text.parse::<f64>().ok();
+    let is_whole = |it: &f64| it.fract() == 0.0 && it.abs() <= f64::from(i32::MAX);
+    text.parse().ok().or_else(|| number().filter(is_whole).map(|it| it as i64))
 }
 
 /// Tokens as the server counted them. Floating point, because some servers send `41.0`.
@@ -216,56 +236,53 @@ fn words(json: &str) -> String {
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |WireText(text)| text)
 }
 
-/// Text, or a list of parts with text.
+/// Text, or a list of parts with text. Half a surrogate is three bytes, as in [`crate::halves`].
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct RawText(pub(crate) Vec<u8>);
+
+/// The same, in which half a surrogate is U+FFFD.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct WireText(pub(crate) String);
 
 #[derive(Deserialize)]
 struct Part {
     #[serde(default)]
-    text: Option<WireText>,
+    text: Option<RawText>,
 }
 
 impl<'de> Deserialize<'de> for WireText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asking for bytes makes `serde_json` hand over half surrogates instead of failing.
-        deserializer.deserialize_bytes(WireTextVisitor)
+        RawText::deserialize(deserializer).map(|RawText(text)| Self(lossy(text)))
     }
 }
 
-struct WireTextVisitor;
+impl<'de> Deserialize<'de> for RawText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Asking for bytes makes `serde_json` hand over half surrogates instead of failing.
+        deserializer.deserialize_bytes(RawTextVisitor)
+    }
+}
 
-impl<'de> Visitor<'de> for WireTextVisitor {
-    type Value = WireText;
+struct RawTextVisitor;
+
+impl<'de> Visitor<'de> for RawTextVisitor {
+    type Value = RawText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("text")
     }
 
-    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<WireText, E> {
-        Ok(WireText(lossless_or_replaced(bytes)))
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<RawText, E> {
+        Ok(RawText(bytes.to_vec()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<WireText, A::Error> {
-        let mut text = String::new();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<RawText, A::Error> {
+        let mut text = Vec::new();
         while let Some(Part { text: part }) = parts.next_element()? {
-            text.push_str(&part.unwrap_or_default().0);
+            text.extend(part.unwrap_or_default().0);
         }
-        Ok(WireText(text))
+        Ok(RawText(text))
     }
-}
-
-/// UTF-8, or text with half surrogates in three bytes each, of which each becomes one U+FFFD.
-fn lossless_or_replaced(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for piece in bytes.utf8_chunks() {
-        text.push_str(piece.valid());
-        // Half a surrogate is `ED`, then two bytes that are each invalid by themselves.
-        if piece.invalid().starts_with(b"\xed") {
-            text.push(char::REPLACEMENT_CHARACTER);
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -303,6 +320,20 @@ mod tests {
             let usage = serde_json::from_str::<WireUsage>(json).unwrap().to_usage();
             let told = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens);
             assert_eq!(told, (prompt, cached, completion), "{json}");
+        }
+    }
+
+    #[test]
+    fn an_index_is_a_whole_number_however_it_is_written() {
+        for (json, index) in [("0", 0), ("\"0\"", 0), ("1.0", 1), ("\"-3\"", -3), ("-1", -1)] {
+            assert_eq!(
+                serde_json::from_str::<WireIndex>(json).unwrap(),
+                WireIndex(index),
+                "{json}"
+            );
+        }
+        for json in ["0.5", "\"\"", "\"a\"", "1e300", "[0]", "9223372036854775808"] {
+            assert!(serde_json::from_str::<WireIndex>(json).is_err(), "{json}");
         }
     }
 

@@ -8,12 +8,14 @@ mod store;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
-use serde::{Deserialize, Serialize};
-use stepwell_llm::probe::{Capability, Support, probe};
+use serde::Serialize;
+use stepwell_core::event::ModelErrorKind;
+use stepwell_llm::listed::models;
+use stepwell_llm::probe::{Capability, REST, Support, probe};
+use stepwell_ports::ModelFailure;
 use stepwell_proto::v1::ListWorkersRequest;
 use stepwell_runtime::system::random_bytes;
 use tokio::net::TcpListener;
@@ -30,8 +32,6 @@ use crate::view::{visible, when};
 const FREE_BYTES_MIN: u64 = 100_000_000;
 /// Below this somebody should look.
 const FREE_BYTES_LOW: u64 = 1_000_000_000;
-/// How long a model server may take to list its models.
-const MODEL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many models are named.
 const MODELS_NAMED_MAX: usize = 5;
 
@@ -264,6 +264,10 @@ fn capability(found: Capability) -> Finding {
     match support {
         Support::Yes => Finding::ok("supports", format!("{name}: {detail}")),
         Support::No => Finding::warn("supports", format!("no {name}"), detail),
+        Support::Unknown if name == REST => {
+            let next = "look at the log of the model server, then ask again";
+            Finding::fail("supports", format!("{name}: {detail}"), next)
+        }
         Support::Unknown => Finding::warn("supports", format!("{name}: not found out"), detail),
     }
 }
@@ -273,22 +277,23 @@ async fn model(settings: &DoctorSettings, server_answers: bool) -> (Finding, Opt
     let Some(url) = &settings.model_url else {
         return (no_model(server_answers), None);
     };
-    let key = match &settings.api_key_env {
-        None => None,
-        Some(name) => match stepwell_llm::key::find(name, |name| std::env::var(name).ok()) {
-            Ok(key) => Some(key),
-            Err(problem) => {
-                let message = format!("the key for {url} is missing: {problem}");
-                return (Finding::fail("model", message, format!("export {name}=…")), None);
-            }
-        },
-    };
-    match list_models(url, key.as_deref()).await {
+    match models(url, settings.api_key_env.as_deref()).await {
         Ok(models) => {
             (models_found(url, &models, settings.model.as_deref()), models.first().cloned())
         }
-        Err((message, next)) => (Finding::fail("model", message, next), None),
+        Err(failure) => (unlisted(&failure), None),
     }
+}
+
+/// The server does not say which models it has.
+fn unlisted(failure: &ModelFailure) -> Finding {
+    let next = match (failure.kind, failure.http_status) {
+        (ModelErrorKind::Unauthorized, _) => "name the variable with its key: --api-key-env NAME",
+        (ModelErrorKind::BadRequest | ModelErrorKind::BadResponse, _) => "check the URL",
+        (_, None) => "start it, or check the URL",
+        (_, Some(_)) => "look at the log of the model server",
+    };
+    Finding::fail("model", format!("{}: {}", failure.endpoint, failure.message), next)
 }
 
 /// The server was told its model server where it was started; what is known here is another matter.
@@ -318,55 +323,6 @@ fn models_found(url: &str, models: &[String], wanted: Option<&str>) -> Finding {
         ),
         Some(wanted) => Finding::ok("model", format!("{url} serves {wanted}")),
         None => Finding::ok("model", format!("{url} serves {named}")),
-    }
-}
-
-#[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-}
-
-/// Names of the models, or what is wrong and what to do.
-async fn list_models(url: &str, key: Option<&str>) -> Result<Vec<String>, (String, &'static str)> {
-    // Whoever installed a provider before keeps it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let address = format!("{}/models", url.trim_end_matches('/'));
-    let client = reqwest::Client::builder().timeout(MODEL_TIMEOUT).build();
-    let client = client.map_err(|error| (error.to_string(), "check the URL"))?;
-    let mut request = client.get(&address);
-    if let Some(key) = key {
-        request = request.bearer_auth(key);
-    }
-    let response = request.send().await.map_err(|error| {
-        let reason = innermost(&error);
-        (format!("no model server answers at {address} ({reason})"), "start it, or check the URL")
-    })?;
-    let status = response.status();
-    if !status.is_success() {
-        let next = match status.as_u16() {
-            401 | 403 => "check the key: --api-key-env NAME",
-            404 => "check the URL: it usually ends with /v1",
-            _ => "look at the log of the model server",
-        };
-        return Err((format!("{address} answers with {status}"), next));
-    }
-    let body = response.bytes().await;
-    let models = body.ok().and_then(|body| serde_json::from_slice::<Models>(&body).ok());
-    models.map(|models| models.data.into_iter().map(|it| it.id).collect()).ok_or_else(|| {
-        let message = format!("{address} answers, but not with a list of models");
-        (message, "check the URL: it usually ends with /v1")
-    })
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => innermost(cause),
-        None => error.to_string(),
     }
 }
 
@@ -424,15 +380,5 @@ mod tests {
         assert_eq!(port(address, false).await.status, Health::Fail);
         drop(listener);
         assert_eq!(port(address, false).await.status, Health::Ok);
-    }
-
-    #[tokio::test]
-    async fn a_model_server_that_is_not_there_names_the_address() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        drop(listener);
-        let (message, _) = list_models(&url, None).await.unwrap_err();
-        assert!(message.contains(&format!("{url}/models")), "{message}");
-        assert!(message.to_lowercase().contains("connection refused"), "{message}");
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!            failures in a row, no         the time is over,
-//!            connection, or a refusal      or /health says yes
+//!            connection, a refusal,        or /health says yes
+//!            or silence
 //!  Closed ──────────────────────► Open ──────────────────────► Trial ──► Closed, slow start
 //!                                  ▲                             │ success
 //!                                  └─────────────────────────────┘ failure: twice the time
@@ -17,6 +18,10 @@ const FAILURES_MAX: u32 = 3;
 
 /// How long the breaker stays open: at first, and at most.
 const OPEN_MS: (u64, u64) = (1_000, 60_000);
+
+/// How long the breaker stays open at first for a replica that was silent: whoever asks it again
+/// loses as much time as it took to find out.
+const SILENT_OPEN_MS: u64 = 30_000;
 
 /// How long a replica that has too much to do is left alone when it does not say how long.
 const BUSY_MS: u64 = 1_000;
@@ -40,8 +45,10 @@ pub enum Ending {
     Good,
     /// There was no connection.
     Unreachable,
-    /// The server failed, the stream broke, a limit of time passed.
+    /// The server failed, the stream broke, the answer as a whole took too long.
     Failed,
+    /// It took the request and did not say its first token, or its next, in time.
+    Silent,
     /// The server has too much to do.
     Busy {
         /// How long it asks to be left alone.
@@ -69,6 +76,8 @@ pub struct Health {
     asked_until_ms: u64,
     /// Its last answer was that it does not serve this client.
     refuses: bool,
+    /// It was silent when it was asked last. An engine that hangs may look well from outside.
+    is_silent: bool,
     /// When it came back.
     up_since_ms: Option<u64>,
     /// Requests of this process.
@@ -92,6 +101,7 @@ impl Default for Health {
             busy_until_ms: 0,
             asked_until_ms: 0,
             refuses: false,
+            is_silent: false,
             up_since_ms: None,
             in_flight: 0,
             report: None,
@@ -164,6 +174,7 @@ impl Health {
         self.in_flight = self.in_flight.saturating_sub(1);
         if ending != Ending::Dropped {
             self.refuses = ending == Ending::Refused;
+            self.is_silent = ending == Ending::Silent;
         }
         match ending {
             Ending::Good => {
@@ -177,13 +188,14 @@ impl Health {
                 self.busy_until_ms = now_ms.saturating_add(wait_ms.min(BUSY_MS_MAX));
                 self.asked_until_ms = now_ms.saturating_add(wait_ms);
             }
-            Ending::Unreachable | Ending::Refused => self.open(now_ms),
+            Ending::Unreachable | Ending::Refused => self.open(OPEN_MS.0, now_ms),
+            Ending::Silent => self.open(SILENT_OPEN_MS, now_ms),
             Ending::Failed => match self.breaker {
                 Breaker::Closed { failures } if failures + 1 < FAILURES_MAX => {
                     self.breaker = Breaker::Closed { failures: failures + 1 };
                 }
                 Breaker::Closed { .. } | Breaker::Open { .. } | Breaker::Trial { .. } => {
-                    self.open(now_ms);
+                    self.open(OPEN_MS.0, now_ms);
                 }
             },
             Ending::Dropped => {
@@ -198,11 +210,11 @@ impl Health {
     /// whether the server takes what is asked of it.
     pub fn probed(&mut self, is_well: bool, now_ms: u64) {
         match (self.breaker, is_well) {
-            (Breaker::Open { times, .. }, true) if !self.refuses => {
+            (Breaker::Open { times, .. }, true) if !self.refuses && !self.is_silent => {
                 self.breaker = Breaker::Trial { times, is_under_way: false };
             }
             (Breaker::Closed { .. } | Breaker::Trial { is_under_way: false, .. }, false) => {
-                self.open(now_ms);
+                self.open(OPEN_MS.0, now_ms);
             }
             (Breaker::Closed { .. } | Breaker::Trial { .. } | Breaker::Open { .. }, _) => {}
         }
@@ -225,15 +237,14 @@ impl Health {
         self.breaker = Breaker::Closed { failures: 0 };
     }
 
-    fn open(&mut self, now_ms: u64) {
+    fn open(&mut self, first_ms: u64, now_ms: u64) {
         let times = match self.breaker {
             Breaker::Closed { .. } => 0,
             // Requests that were under way when it opened tell nothing new.
             Breaker::Open { .. } => return,
             Breaker::Trial { times, .. } => times + 1,
         };
-        let (first, longest) = OPEN_MS;
-        let wait_ms = first.saturating_mul(1 << times.min(16)).min(longest);
+        let wait_ms = first_ms.saturating_mul(1 << times.min(16)).min(OPEN_MS.1);
         self.breaker = Breaker::Open { until_ms: now_ms.saturating_add(wait_ms), times };
         self.report = None;
     }
@@ -254,13 +265,14 @@ mod tests {
 
     #[test]
     fn the_breaker_opens_after_failures_in_a_row() {
-        use Ending::{Dropped, Failed, Good, Unreachable};
+        use Ending::{Dropped, Failed, Good, Silent, Unreachable};
         let open = Standing::Down { until_ms: 1_100 };
         for (endings, standing) in [
             (&[Failed, Failed][..], Standing::Ready),
             (&[Failed, Failed, Dropped, Failed], open),
             (&[Failed, Failed, Good, Failed, Failed], Standing::Ready),
             (&[Unreachable], open),
+            (&[Silent], Standing::Down { until_ms: 30_100 }),
         ] {
             assert_eq!(after(endings, 100).standing(100), standing, "{endings:?}");
         }
@@ -320,6 +332,17 @@ mod tests {
         health.begin(1_000);
         health.end(Ending::Good, 1_000);
         assert!(!health.refuses(1_000));
+    }
+
+    #[test]
+    fn a_replica_that_hangs_is_left_alone_whatever_its_health_says() {
+        let mut health = after(&[Ending::Silent], 0);
+        health.probed(true, 10);
+        assert_eq!(health.standing(29_999), Standing::Down { until_ms: 30_000 });
+        assert_eq!(health.standing(30_000), Standing::Trial);
+        health.begin(30_000);
+        health.end(Ending::Good, 30_000);
+        assert_eq!(health.standing(30_000), Standing::Ready);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqwest::Url;
-use stepwell_core::event::ModelErrorKind;
+use stepwell_core::event::{ModelErrorKind, TimeLimit};
 use stepwell_ports::{Affinity, ModelFailure};
 use tokio::time::Instant;
 use tracing::debug;
@@ -176,9 +176,13 @@ fn ending_of(failure: &ModelFailure) -> Ending {
         ModelErrorKind::Overloaded
         | ModelErrorKind::RateLimited
         | ModelErrorKind::QuotaExhausted => Ending::Busy { retry_after_ms: failure.retry_after_ms },
+        ModelErrorKind::Timeout => match failure.time_limit {
+            Some(TimeLimit::Connect) => Ending::Unreachable,
+            Some(TimeLimit::FirstToken | TimeLimit::BetweenTokens) => Ending::Silent,
+            Some(TimeLimit::Total) | None => Ending::Failed,
+        },
         ModelErrorKind::ServerError
         | ModelErrorKind::StreamBroken
-        | ModelErrorKind::Timeout
         | ModelErrorKind::BadResponse => Ending::Failed,
         ModelErrorKind::BadRequest | ModelErrorKind::Unauthorized if is_own(failure) => {
             Ending::Refused
@@ -242,6 +246,19 @@ mod tests {
         let held = Affinity { key: "k".into(), holder: Some(second.endpoint.clone()) };
         let (third, _lease) = endpoints.place(targets(&hosts), &held).unwrap();
         assert_eq!(third.endpoint, second.endpoint);
+    }
+
+    #[test]
+    fn a_replica_that_hangs_is_not_asked_again_by_the_next_attempt() {
+        let endpoints = Arc::new(Endpoints::new());
+        let hosts = ["a", "b"];
+        let holder = affinity("k", Some("a"));
+        let (_, lease) = endpoints.place(targets(&hosts), &holder).unwrap();
+        let hung = failure(ModelErrorKind::Timeout).unwrap_err();
+        let hung = ModelFailure { time_limit: Some(TimeLimit::FirstToken), ..hung };
+        let _ = lease.end::<()>(Err(hung));
+        let (next, _lease) = endpoints.place(targets(&hosts), &holder).unwrap();
+        assert!(next.endpoint.contains("//b"), "{}", next.endpoint);
     }
 
     /// The wait that `host`, which is asked first, ends with when it asks for an hour.

@@ -24,6 +24,9 @@ const ANSWER_MS_MAX: u64 = 60_000;
 /// Tries in a row without an answer to judge by after which the server is not asked for more.
 const LOST_MAX: usize = 2;
 
+/// The name of the finding that the server was not asked for more.
+pub const REST: &str = "the rest";
+
 /// Bytes of an answer that are read, at most.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -66,16 +69,16 @@ pub async fn probe(
         .map_err(|error| target.unreachable(&error, ANSWER_MS_MAX))?;
     let prober = Prober { client, target, model };
     let mut found = vec![prober.context().await?];
-    let mut lost = 0;
+    // Who does not answer the first plain request is asked no second one.
+    let mut lost = LOST_MAX - 1;
     for it in tries::tries() {
         let answer = prober.post(prober.target.url.clone(), &tries::body(model, &it.members)).await;
         let answer = answer.map_err(Refused::of_a_try);
         lost = if matches!(answer, Err(Refused::Lost(_))) { lost + 1 } else { 0 };
         found.push(judged(&it, answer));
         if lost >= LOST_MAX {
-            let detail =
-                format!("not tried, because {LOST_MAX} tries in a row gave no answer to judge by");
-            found.push(Capability { name: "the rest", support: Support::Unknown, detail });
+            let detail = "not tried, because the server gave no answer to judge by".to_owned();
+            found.push(Capability { name: REST, support: Support::Unknown, detail });
             return Ok(found);
         }
     }
@@ -231,7 +234,11 @@ impl Prober<'_> {
             request = request.header(AUTHORIZATION, authorization);
         }
         let lost = |error: reqwest::Error| {
-            Refused::Lost(self.target.unreachable(&error, ANSWER_MS_MAX).message)
+            Refused::Lost(if error.is_timeout() {
+                format!("no answer within {} s", ANSWER_MS_MAX / 1_000)
+            } else {
+                self.target.unreachable(&error, ANSWER_MS_MAX).message
+            })
         };
         let limit = Duration::from_millis(ANSWER_MS_MAX);
         let mut response = request.timeout(limit).send().await.map_err(lost)?;

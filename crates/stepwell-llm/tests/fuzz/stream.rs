@@ -110,6 +110,7 @@ fn piece(dice: &mut StdRng) -> String {
             "{\"a\":1.0}",
             "null",
             "\"\\ud83d\"",
+            "\"\\ude42\"",
             "[ ]",
         ],
     );
@@ -138,7 +139,8 @@ fn in_blocks<'a>(stream: &'a [u8], dice: &mut StdRng) -> Vec<&'a [u8]> {
 struct Said {
     ids: Vec<String>,
     names: Vec<String>,
-    arguments: Vec<String>,
+    /// As UTF-16: a pair may be cut in two pieces.
+    arguments: Vec<Vec<u16>>,
 }
 
 impl Said {
@@ -172,7 +174,7 @@ impl Said {
         let arguments = member(function, "arguments");
         // What is no text is kept as it was written.
         let text = serde_json::from_str(arguments);
-        self.arguments.push(text.unwrap_or_else(|_| arguments.to_owned()));
+        self.arguments.push(units(&text.unwrap_or_else(|_| arguments.to_owned())));
     }
 }
 
@@ -193,11 +195,33 @@ fn words(json: &str) -> Option<String> {
     if json.starts_with('[') {
         return Some(items(json).into_iter().filter_map(|it| words(member(it, "text"))).collect());
     }
-    serde_json::from_str(json).ok()
+    let text: String = serde_json::from_str(json).ok()?;
+    Some(text.chars().map(|it| half_of(it).map_or(it, |_| '\u{fffd}')).collect())
+}
+
+/// Where [`strict`] puts half surrogates: characters that nobody uses.
+const HALVES: u32 = 0xf_0000;
+
+/// The half that a character stands for.
+fn half_of(character: char) -> Option<u16> {
+    let at = u32::from(character).checked_sub(HALVES)?;
+    (at < 0x800).then_some(0xd800 + at as u16)
+}
+
+/// A text as UTF-16, with its halves.
+fn units(text: &str) -> Vec<u16> {
+    let mut units = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match half_of(character) {
+            Some(half) => units.push(half),
+            None => units.extend_from_slice(character.encode_utf16(&mut [0; 2])),
+        }
+    }
+    units
 }
 
 /// What the assembler reads and strict JSON lacks, in strict JSON: escapes of half surrogates become
-/// the escape of U+FFFD, bare control characters in strings become escapes.
+/// what [`half_of`] knows, bare control characters in strings become escapes.
 fn strict(json: &str) -> String {
     let unit = |at: usize| {
         let escape = json.get(at..at + 6).filter(|it| it.starts_with("\\u"))?;
@@ -207,8 +231,8 @@ fn strict(json: &str) -> String {
     while let Some(character) = json[at..].chars().next() {
         let length = match unit(at) {
             Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => 12,
-            Some(0xd800..=0xdfff) => {
-                out.push_str("\\ufffd");
+            Some(half @ 0xd800..=0xdfff) => {
+                out.extend(char::from_u32(HALVES + half - 0xd800));
                 at += 6;
                 continue;
             }
@@ -231,12 +255,12 @@ fn strict(json: &str) -> String {
 }
 
 /// Whether `text` is some of `pieces` in their order, one behind the other.
-fn is_made_of(text: &str, pieces: &[String]) -> bool {
+fn is_made_of<T: PartialEq>(text: &[T], pieces: &[impl AsRef<[T]>]) -> bool {
     let mut ends = BTreeSet::from([0]);
-    for piece in pieces.iter().filter(|it| !it.is_empty()) {
+    for piece in pieces.iter().map(AsRef::as_ref).filter(|it| !it.is_empty()) {
         let more: Vec<usize> = ends
             .iter()
-            .filter(|end| text[**end..].starts_with(piece.as_str()))
+            .filter(|end| text[**end..].starts_with(piece))
             .map(|end| end + piece.len())
             .collect();
         ends.extend(more);
@@ -254,12 +278,12 @@ fn check(stream: &[u8], dice: &mut StdRng) {
     let said = Said::of(stream);
     for call in &answer.tool_calls {
         assert!(!call.name.is_empty(), "a call of nothing");
-        assert!(is_made_of(&call.name, &said.names), "{:?} was not called", call.name);
-        assert!(is_made_of(&call.id, &said.ids), "{:?} is no id", call.id);
+        assert!(is_made_of(call.name.as_bytes(), &said.names), "{:?} was not called", call.name);
+        assert!(is_made_of(call.id.as_bytes(), &said.ids), "{:?} is no id", call.id);
         // An object is kept as it was written; the oracle knows it in strict JSON.
         let arguments = &call.arguments;
-        let is_given = is_made_of(arguments, &said.arguments)
-            || is_made_of(&strict(arguments), &said.arguments);
+        let is_given = is_made_of(&units(arguments), &said.arguments)
+            || is_made_of(&units(&strict(arguments)), &said.arguments);
         assert!(is_given, "{arguments:?} were not given");
     }
 }

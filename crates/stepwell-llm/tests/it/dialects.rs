@@ -307,22 +307,80 @@ fn a_call_that_ends_without_a_finish_reason_must_be_whole() {
     assert_eq!(ended.tool_calls[0].arguments, r#"{"n":1"#);
 }
 
+/// A piece of the arguments of the one call.
+fn argument_piece(arguments: &str) -> String {
+    delta(&format!(
+        r#"{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"f","arguments":"{arguments}"}}}}]}}"#
+    ))
+}
+
 /// What stands for half a character in a text that is only read must not run.
 #[test]
 fn half_a_surrogate_pair_in_arguments_is_no_answer() {
-    let piece = |arguments: &str| {
-        delta(&format!(
-            r#"{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"f","arguments":"{arguments}"}}}}]}}"#
-        ))
-    };
     for pieces in [
-        vec![piece(r#"{\"n\":\"\ud83d"#), piece(r#"\ude42\"}"#), end("tool_calls")],
-        vec![piece(r#"{\"n\":\"\ud83dX\"}"#), end("tool_calls")],
+        &[r#"{\"n\":\"\ud83dX\"}"#][..],
+        &[r#"{\"n\":\"\ud83d"#, r#"X\"}"#],
+        &[r#"{\"n\":\"\ud83d"#, r#"\ud83d\"}"#],
+        &[r#"{\"n\":\""#, r#"\ude42\"}"#],
+        &[r"{}\ud83d"],
     ] {
-        let outcome = outcome_of(&pieces);
-        assert!(matches!(outcome, Err(Problem::Damaged { .. })), "{outcome:?}");
+        let mut chunks: Vec<_> = pieces.iter().map(|it| argument_piece(it)).collect();
+        chunks.push(end("tool_calls"));
+        let outcome = outcome_of(&chunks);
+        assert!(matches!(outcome, Err(Problem::Damaged { .. })), "{pieces:?}: {outcome:?}");
     }
-    let whole = piece(r#"{\"n\":\"\ud83d\ude42\"}"#);
-    let answer = outcome_of(&[whole, end("tool_calls")]).unwrap();
-    assert_eq!(answer.tool_calls[0].arguments, r#"{"n":"🙂"}"#);
+}
+
+/// Servers with UTF-16 inside cut a text where they like.
+#[test]
+fn a_surrogate_pair_that_is_cut_in_two_pieces_is_one_character() {
+    for pieces in [
+        &[r#"{\"n\":\"\ud83d\ude42\"}"#][..],
+        &[r#"{\"n\":\"\ud83d"#, r#"\ude42\"}"#],
+        &[r#"{\"n\":\"\ud83d"#, "", r#"\ude42\"}"#],
+    ] {
+        let mut chunks: Vec<_> = pieces.iter().map(|it| argument_piece(it)).collect();
+        chunks.push(end("tool_calls"));
+        let answer = answer_of(&chunks);
+        assert_eq!(answer.tool_calls[0].arguments, r#"{"n":"🙂"}"#, "{pieces:?}");
+    }
+    let said = [
+        delta(r#"{"reasoning":"\ud83d"}"#),
+        delta(r#"{"content":"a \ud83d","reasoning":"\ude42"}"#),
+        delta(r#"{"content":"\ude42 b \ud83d"}"#),
+        end("stop"),
+    ];
+    let answer = answer_of(&said);
+    assert_eq!((answer.content.as_str(), answer.reasoning.as_str()), ("a 🙂 b \u{fffd}", "🙂"));
+}
+
+#[test]
+fn an_index_that_is_a_text_is_an_index() {
+    check_calls(
+        &[
+            r#"[{"index":"0","id":"a","function":{"name":"f","arguments":"{"}}]"#,
+            r#"[{"index":"1","id":"b","function":{"name":"g","arguments":"{}"}}]"#,
+            r#"[{"index":0.0,"function":{"arguments":"}"}}]"#,
+        ],
+        &[("a", "f", "{}"), ("b", "g", "{}")],
+    );
+}
+
+/// Gateways that make the ids themselves may make one for each piece.
+#[test]
+fn pieces_with_another_id_each_are_one_call_until_it_is_whole() {
+    for index in ["", r#""index":0,"#] {
+        let piece = |id: &str, function: &str| {
+            format!("[{{{index}\"id\":\"{id}\",\"function\":{function}}}]")
+        };
+        let pieces = [
+            piece("a", r#"{"name":"f","arguments":""}"#),
+            piece("b", r#"{"arguments":"{\"x\":"}"#),
+            piece("c", r#"{"arguments":"{}"}"#),
+            piece("d", r#"{"arguments":"}"}"#),
+            piece("e", r#"{"name":"g","arguments":"{}"}"#),
+        ];
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        check_calls(&pieces, &[("a", "f", r#"{"x":{}}"#), ("e", "g", "{}")]);
+    }
 }

@@ -4,6 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use stepwell_proto::v1::SessionStatus;
 use stepwell_tests::{Cli, Stage, agent_with, free_address};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::{LOOKER, text};
 
@@ -61,4 +63,42 @@ async fn doctor_fails_with_1_when_something_would_keep_a_server_from_running() -
     ensure!(model["status"] == "fail" && text(model, "message").contains(&dead), "{model}");
     ensure!(!text(model, "next").is_empty(), "{model}");
     Ok(())
+}
+
+/// A gateway that is well, before a model that is not.
+#[tokio::test]
+async fn doctor_fails_when_the_model_server_lists_a_model_and_answers_nothing() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let cli = Cli::new(&format!("http://{}", free_address()?), home.path());
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/v1", listener.local_addr()?);
+    let listen = free_address()?.to_string();
+    let words = ["doctor", "--listen", &listen, "--model", &url, "--json"];
+    let ran = tokio::select! {
+        ran = cli.run(&words) => ran?,
+        failed = list_only(&listener) => return failed,
+    };
+    ran.expect(1)?;
+    let lines = ran.lines()?;
+    ensure!(text(finding(&lines, "model")?, "message").contains("m-of-test"), "{lines:?}");
+    let rest = lines.iter().find(|it| it["check"] == "supports" && it["status"] == "fail");
+    ensure!(text(rest.context("no failure")?, "message").contains("not tried"), "{lines:?}");
+    let asked = lines.iter().filter(|it| it["check"] == "supports").count();
+    ensure!(asked == 3, "its context, one try, and that there is no more: {lines:?}");
+    Ok(())
+}
+
+/// Lists a model, and closes the connection on all else.
+async fn list_only(listener: &TcpListener) -> Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let mut head = [0; 4_096];
+        let read = stream.read(&mut head).await?;
+        if head[..read].starts_with(b"GET /v1/models ") {
+            let body = r#"{"data":[{"id":"m-of-test"}]}"#;
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await?;
+        }
+    }
 }

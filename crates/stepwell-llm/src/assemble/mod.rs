@@ -7,16 +7,19 @@
 //!
 //! Invariant: a call that is returned, its name and its arguments, stands in the stream's bytes.
 
-use serde::de::IgnoredAny;
+mod calls;
+
 use serde_json::value::RawValue;
 use stepwell_core::event::{FinishReason, Usage};
 use stepwell_core::text::shorten;
 use stepwell_ports::ModelChunk;
 use stepwell_ports::model::WireToolCall;
 
+use self::calls::{Calls, Piece};
+use crate::halves::{Halves, lossy};
 use crate::sse::{SseError, SseEvent};
 use crate::token_ids::TokenIds;
-use crate::wire::{CallPiece, Chunk, FunctionPiece, Message, WireError, WireText, WireUsage};
+use crate::wire::{CallPiece, Chunk, Message, RawText, WireError, WireIndex, WireText, WireUsage};
 
 /// Tool calls of one answer, at most. Models ask for a handful; the bound keeps a server that
 /// repeats itself from filling a session.
@@ -120,28 +123,33 @@ impl From<WireError> for Problem {
     }
 }
 
-#[derive(Debug)]
-struct OpenCall {
-    index: Option<i64>,
-    call: WireToolCall,
+/// A text, and what of it waits for the next piece.
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    halves: Halves,
 }
 
-/// A piece of a call, read.
-struct Piece {
-    index: Option<i64>,
-    id: String,
-    name: String,
-    arguments: String,
+impl Said {
+    /// Takes the next piece; what of it can be shown.
+    fn take(&mut self, piece: Vec<u8>) -> String {
+        let piece = lossy(self.halves.join(piece));
+        self.text.push_str(&piece);
+        piece
+    }
+
+    fn finish(mut self) -> String {
+        self.text.push_str(&lossy(self.halves.rest()));
+        self.text
+    }
 }
 
 /// Puts an answer together, chunk by chunk.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    content: String,
-    reasoning: String,
-    calls: Vec<OpenCall>,
-    /// The call that the last piece went to.
-    current: Option<usize>,
+    content: Said,
+    reasoning: Said,
+    calls: Calls,
     finish_reason: Option<FinishReason>,
     finish_word: Option<String>,
     given_up: Option<String>,
@@ -186,7 +194,7 @@ impl Assembler {
         self.token_ids.take_prompt(chunk.prompt_token_ids);
         let mut progress = Progress::Nothing;
         for choice in chunk.choices.unwrap_or_default() {
-            if choice.index.unwrap_or(0) != 0 {
+            if choice.index.is_some_and(|WireIndex(index)| index != 0) {
                 continue;
             }
             self.has_choice = true;
@@ -214,7 +222,7 @@ impl Assembler {
         assembler.take_usage(chunk.usage);
         assembler.token_ids.take_prompt(chunk.prompt_token_ids);
         for choice in chunk.choices.unwrap_or_default() {
-            if choice.index.unwrap_or(0) != 0 {
+            if choice.index.is_some_and(|WireIndex(index)| index != 0) {
                 continue;
             }
             assembler.has_choice = true;
@@ -245,7 +253,7 @@ impl Assembler {
     ///
     /// # Errors
     /// [`Problem`] when the answer is not whole.
-    pub fn finish(mut self) -> Result<Answer, Problem> {
+    pub fn finish(self) -> Result<Answer, Problem> {
         if let Some(reason) = self.given_up {
             return Err(Problem::GivenUp { reason });
         }
@@ -256,22 +264,16 @@ impl Assembler {
             return Err(damaged("the answer has no choices"));
         }
         // Proxies end a stream that broke behind them with an end mark of their own.
-        let has_part =
-            |open: &OpenCall| !open.call.arguments.is_empty() && !is_json(&open.call.arguments);
-        if self.finish_reason.is_none() && self.calls.iter().any(has_part) {
+        if self.finish_reason.is_none() && self.calls.has_part() {
             return Err(Problem::CutCall);
         }
         let default =
             if self.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
         let finish_reason = self.finish_reason.unwrap_or(default);
-        self.calls.retain(|open| !is_blank(&open.call, finish_reason));
-        if self.calls.iter().any(|open| open.call.name.is_empty()) {
-            return Err(damaged("a tool call has no name"));
-        }
         Ok(Answer {
-            content: self.content,
-            reasoning: self.reasoning,
-            tool_calls: in_order(self.calls),
+            content: self.content.finish(),
+            reasoning: self.reasoning.finish(),
+            tool_calls: self.calls.finish(finish_reason)?,
             finish_reason,
             finish_word: self.finish_word,
             usage: self.usage,
@@ -324,25 +326,23 @@ impl Assembler {
     ) -> Result<Progress, Problem> {
         let mut progress = Progress::Nothing;
         // While the name changed, some servers sent the same text under both.
-        let reasoning = text(message.reasoning);
-        let older = text(message.reasoning_content);
+        let reasoning = raw(message.reasoning);
+        let older = raw(message.reasoning_content);
         let reasoning = if reasoning.is_empty() { older } else { reasoning };
         if !reasoning.is_empty() {
             self.count(reasoning.len())?;
-            self.reasoning.push_str(&reasoning);
-            on_piece(ModelChunk::Reasoning(reasoning));
+            show(self.reasoning.take(reasoning), ModelChunk::Reasoning, on_piece);
             progress = Progress::Token;
         }
-        for content in [text(message.content), text(message.refusal)] {
+        for content in [raw(message.content), raw(message.refusal)] {
             if !content.is_empty() {
                 self.count(content.len())?;
-                self.content.push_str(&content);
-                on_piece(ModelChunk::Content(content));
+                show(self.content.take(content), ModelChunk::Content, on_piece);
                 progress = Progress::Token;
             }
         }
         let older = message.function_call.map(|function| CallPiece {
-            index: Some(0),
+            index: Some(WireIndex(0)),
             id: None,
             function: Some(function),
         });
@@ -352,61 +352,11 @@ impl Assembler {
             // Nothing is sent in two pieces of one list, so a second name in it is a second call.
             let is_second = at > 0 && piece.index.is_none() && piece.id.is_empty();
             let is_new = is_whole || (is_second && !piece.name.is_empty());
-            self.take_call(piece, is_new)?;
+            self.count(piece.bytes())?;
+            self.calls.take(piece, is_new)?;
             progress = Progress::Token;
         }
         Ok(progress)
-    }
-
-    fn take_call(&mut self, piece: Piece, is_new: bool) -> Result<(), Problem> {
-        self.count(piece.id.len() + piece.name.len() + piece.arguments.len())?;
-        let found = if is_new { None } else { self.find(&piece) };
-        let at = match found {
-            Some(at) => at,
-            None => self.open(&piece)?,
-        };
-        self.current = Some(at);
-        let Some(OpenCall { call, .. }) = self.calls.get_mut(at) else {
-            return Ok(());
-        };
-        if call.id.is_empty() {
-            call.id = piece.id;
-        }
-        take_name(call, piece.name)?;
-        if call.id.len().max(call.name.len()) > NAME_BYTES_MAX {
-            return Err(Problem::TooLarge { what: "id or name of a call", limit: NAME_BYTES_MAX });
-        }
-        if call.arguments.len() + piece.arguments.len() > ARGUMENT_BYTES_MAX {
-            return Err(Problem::TooLarge { what: "argument bytes", limit: ARGUMENT_BYTES_MAX });
-        }
-        call.arguments.push_str(&piece.arguments);
-        Ok(())
-    }
-
-    /// The open call that a piece belongs to. An index names a place, but a new id on a used place
-    /// is a new call, because some servers give all calls one index.
-    fn find(&self, piece: &Piece) -> Option<usize> {
-        let fits = |open: &OpenCall| {
-            piece.id.is_empty() || open.call.id.is_empty() || open.call.id == piece.id
-        };
-        let at = match piece.index {
-            Some(index) => {
-                self.calls.iter().rposition(|open| open.index == Some(index) && fits(open))
-            }
-            None if piece.id.is_empty() => self.current,
-            None => self.calls.iter().rposition(|open| open.call.id == piece.id),
-        }?;
-        self.calls.get(at).is_some_and(|open| continues(&open.call, piece)).then_some(at)
-    }
-
-    fn open(&mut self, piece: &Piece) -> Result<usize, Problem> {
-        if self.calls.len() >= TOOL_CALLS_MAX {
-            return Err(Problem::TooLarge { what: "tool calls", limit: TOOL_CALLS_MAX });
-        }
-        let call =
-            WireToolCall { id: String::new(), name: String::new(), arguments: String::new() };
-        self.calls.push(OpenCall { index: piece.index, call });
-        Ok(self.calls.len() - 1)
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), Problem> {
@@ -424,72 +374,14 @@ impl Progress {
     }
 }
 
-impl Piece {
-    /// Empty text and `null` mean: not given.
-    fn read(piece: &CallPiece<'_>) -> Result<Self, Problem> {
-        let function = piece.function.as_ref();
-        let arguments = function.map(FunctionPiece::argument_text).transpose();
-        Ok(Self {
-            index: piece.index,
-            id: text(piece.id.clone()),
-            name: text(function.and_then(|it| it.name.clone())),
-            arguments: arguments.map_err(|error| unreadable(&error))?.unwrap_or_default(),
-        })
-    }
+fn raw(text: Option<RawText>) -> Vec<u8> {
+    text.unwrap_or_default().0
 }
 
-/// Whether a piece that points to `open` belongs to it and is not the next call under the same
-/// number: it has no name, or one that can be a part or a repetition of the open call's name.
-fn continues(open: &WireToolCall, piece: &Piece) -> bool {
-    let is_same_id = !piece.id.is_empty() && piece.id == open.id;
-    if is_same_id || piece.name.is_empty() || open.name.is_empty() || open.arguments.is_empty() {
-        return true;
+fn show(text: String, chunk: fn(String) -> ModelChunk, on_piece: &mut dyn FnMut(ModelChunk)) {
+    if !text.is_empty() {
+        on_piece(chunk(text));
     }
-    let is_next = !piece.arguments.is_empty() && is_json(&open.arguments);
-    piece.name == open.name && !is_next
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
-}
-
-/// A name may come late, again with each piece, grown with each piece, or in parts.
-fn take_name(call: &mut WireToolCall, name: String) -> Result<(), Problem> {
-    if name.is_empty() || name == call.name {
-        return Ok(());
-    }
-    if !call.name.is_empty() && !call.arguments.is_empty() {
-        let reason = format!("a tool call changes its name from {:?} to {name:?}", call.name);
-        return Err(Problem::Damaged { reason });
-    }
-    if name.starts_with(&call.name) {
-        call.name = name;
-    } else {
-        call.name.push_str(&name);
-    }
-    Ok(())
-}
-
-/// Whether nothing was asked yet: an empty piece, or a call that was cut off before its name.
-fn is_blank(call: &WireToolCall, finish_reason: FinishReason) -> bool {
-    let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
-    call.name.is_empty() && (is_cut || (call.id.is_empty() && call.arguments.is_empty()))
-}
-
-/// By index; calls with the same index or none stay in the order in which they were opened.
-fn in_order(calls: Vec<OpenCall>) -> Vec<WireToolCall> {
-    let mut place = i64::MIN;
-    let mut keyed: Vec<(i64, WireToolCall)> = Vec::with_capacity(calls.len());
-    for OpenCall { index, call } in calls {
-        place = index.unwrap_or(place);
-        keyed.push((place, call));
-    }
-    keyed.sort_by_key(|(place, _)| *place);
-    keyed.into_iter().map(|(_, call)| call).collect()
-}
-
-fn text(text: Option<WireText>) -> String {
-    text.map(|WireText(text)| text).unwrap_or_default()
 }
 
 fn read_chunk(json: &str) -> Result<Chunk<'_>, Problem> {
