@@ -4,7 +4,9 @@ import { address, momentOf, parseMoment } from "./address.ts";
 test.each([
   ["0ABC", { sessionId: "0ABC", seq: null }],
   ["0ABC@17", { sessionId: "0ABC", seq: 17 }],
+  ["0ABC@00050", { sessionId: "0ABC", seq: 50 }],
   ["0ABC@0", null],
+  ["0ABC@000", null],
   ["0ABC@x", null],
   ["0ABC@1@2", null],
   ["", null],

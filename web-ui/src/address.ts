@@ -21,9 +21,9 @@ export const address = {
   compare: (a: string, b: string) => `/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`,
 };
 
-/** Reads what follows `/s/`. A seq that is no positive number is no moment of any session. */
+/** Reads what follows `/s/`. A seq that is no positive number is no moment; zeros before it say nothing. */
 export function parseMoment(text: string): Moment | null {
-  const match = /^([^@]+)(?:@([1-9][0-9]{0,14}))?$/.exec(text);
+  const match = /^([^@]+)(?:@0*([1-9][0-9]{0,14}))?$/.exec(text);
   if (match === null) return null;
   const [, sessionId = "", seq] = match;
   return { sessionId, seq: seq === undefined ? null : Number(seq) };

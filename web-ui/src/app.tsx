@@ -1,12 +1,13 @@
-import { Suspense } from "react";
-import { Route, Router, Switch, useParams } from "wouter";
-import { parseMoment } from "./address.ts";
+import { Suspense, useEffect } from "react";
+import { Route, Router, Switch, useLocation, useParams } from "wouter";
+import { address, type Moment, parseMoment } from "./address.ts";
 import { Help } from "./keys/help.tsx";
 import { Palette } from "./keys/palette.tsx";
 import { useKeyboard } from "./keys/use-keys.ts";
 import { AgentsPage } from "./pages/agents/agents-page.tsx";
 import { ApprovalsPage } from "./pages/approvals/approvals-page.tsx";
 import { ComparePage } from "./pages/compare/compare-page.tsx";
+import { FilePage } from "./pages/file/file-page.tsx";
 import { NewSessionPage } from "./pages/new/new-session-page.tsx";
 import { SessionPage } from "./pages/session/session-page.tsx";
 import { SessionsPage } from "./pages/sessions/sessions-page.tsx";
@@ -34,13 +35,14 @@ function Pages() {
       {IS_FILE ? <FileBar /> : <Bar />}
       <Suspense fallback={<Loading what="the page" />}>
         <Switch>
+          <Route path="/s/:moment" component={SessionRoute} />
+          {IS_FILE && <Route component={FilePage} />}
           <Route path="/" component={SessionsPage} />
           <Route path="/approvals" component={ApprovalsPage} />
           <Route path="/agents" component={AgentsPage} />
           <Route path="/workers" component={WorkersPage} />
           <Route path="/new" component={NewSessionPage} />
           <Route path="/compare/:a/:b" component={CompareRoute} />
-          <Route path="/s/:moment" component={SessionRoute} />
           <Route component={NotHere} />
         </Switch>
       </Suspense>
@@ -53,11 +55,22 @@ function Pages() {
 
 function SessionRoute() {
   const moment = parseMoment(useParams()["moment"] ?? "");
+  useOneAddress(moment);
   return moment === null ? (
     <NotHere />
   ) : (
     <SessionPage key={moment.sessionId} moment={moment} isReadOnly={IS_FILE} />
   );
+}
+
+/** A moment whose number was written with zeros before it gets its own address. */
+function useOneAddress(moment: Moment | null): void {
+  const [here, go] = useLocation();
+  const to = moment === null ? null : address.session(moment.sessionId, moment.seq);
+  const isPadded = /(@|%40)0/.test(here);
+  useEffect(() => {
+    if (isPadded && to !== null) go(to, { replace: true });
+  }, [isPadded, to, go]);
 }
 
 function CompareRoute() {

@@ -55,12 +55,17 @@ test("deny by keyboard only, with a reason that the model is told", async ({ pag
   await page.keyboard.press("Tab");
   await expect(card.getByRole("button", { name: "Deny…" })).toBeFocused();
   await page.keyboard.press("Enter");
-  await page.keyboard.type("Not on a Friday.");
-  await page.keyboard.press("Escape");
-  await expect(card.getByRole("button", { name: "Deny…" })).toBeVisible();
-  await card.getByRole("button", { name: "Deny…" }).focus();
-  await page.keyboard.press("Enter");
-  await page.keyboard.type("Not on a Sunday.");
+  await page.keyboard.type("Not on a Fri");
+  // Esc leaves the field and nothing else, the field of the name as well.
+  const reason = card.getByLabel(/^Why not/);
+  for (const field of [name, reason]) {
+    await field.focus();
+    await page.keyboard.press("Escape");
+    await expect(card).toBeFocused();
+  }
+  await expect(name).toHaveValue("ada");
+  await expect(reason).toHaveValue("Not on a Fri");
+  await reason.fill("Not on a Sunday.");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Tab");
   await expect(card.getByRole("button", { name: "Deny it" })).toBeFocused();
@@ -110,6 +115,7 @@ test("somebody else was faster", async ({ page, stage }) => {
   await expect(card.getByRole("status").last()).toContainText("Denied by grace");
   await expect(card.getByRole("alert")).toContainText("came too late");
   await expect(card.getByRole("button", { name: /^Run/ })).toHaveCount(0);
+  await expect(card.getByRole("status").last()).toBeFocused();
 });
 
 test("allowed for the session, the tool is not asked about again", async ({ page, stage }) => {
@@ -198,6 +204,22 @@ test("the inbox names the sessions, and what expires next comes first", async ({
     "Push within 3 h.",
   ]);
   await expect(lines.first()).toContainText("Run `echo pushed > pushed.txt`");
+  const link = (at: number) => lines.nth(at).getByRole("link");
   await page.keyboard.press("j");
-  await expect(lines.first().getByRole("link")).toHaveAttribute("aria-current", "true");
+  await expect(link(0)).toHaveAttribute("aria-current", "true");
+  await expect(link(0)).toBeFocused();
+  await page.keyboard.press("j");
+  await expect(link(1)).toBeFocused();
+  const card = page.getByRole("article");
+  await page.keyboard.press("Enter");
+  await expect(card.getByRole("heading", { name: "May shell run?" })).toBeFocused();
+  // Once it is answered, the key that reviews brings the next that waits.
+  await card.getByLabel("Your name in the history").fill("ada");
+  await card.getByRole("button", { name: /^Run `echo/ }).click();
+  await expect(card.getByRole("status").last()).toContainText("Approved by ada");
+  await expect(card.getByRole("status").last()).toBeFocused();
+  await expect(lines).toHaveCount(2);
+  await page.keyboard.press("a");
+  await expect(link(0)).toBeFocused();
+  await expect(card.getByRole("button", { name: /^Run `echo/ })).toBeVisible();
 });

@@ -86,6 +86,16 @@ test("view shows a file without a server", async ({ page, stage }) => {
     const { url } = JSON.parse(line) as { url: string };
     await page.goto(url);
     await expectReadOnly(page);
+    const heading = page.getByRole("heading", { name: "A file is shown here, and not a server." });
+    const base = url.replace(/\/s\/.*/, "");
+    for (const path of ["/", "/workers", "/approvals", "/agents", "/new"]) {
+      await page.goto(`${base}${path}`);
+      await expect(heading).toBeVisible();
+      await expect(page.getByRole("link", { name: "Look at “Push the fix.”" })).toBeVisible();
+      // Outside the file's own address there is nothing: the file is.
+      await page.goto(`${new URL(url).origin}${path}`);
+      await expect(page).toHaveURL(url);
+    }
     const ended = once(viewer, "exit");
     viewer.kill("SIGTERM");
     expect(await ended).toEqual([0, null]);

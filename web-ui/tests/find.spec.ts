@@ -36,8 +36,16 @@ test("a text is found by keyboard, and what it stands in is chosen", async ({ pa
   await page.keyboard.press("/");
   await page.keyboard.type("no such words anywhere");
   await expect(bar(page).getByRole("status")).toHaveText("nowhere in this session");
+  // Esc leaves the field first, then it closes what was found; the text is there the next time.
+  const field = bar(page).getByRole("textbox");
+  await page.keyboard.press("Escape");
+  await expect(field).not.toBeFocused();
+  await expect(field).toHaveValue("no such words anywhere");
   await page.keyboard.press("Escape");
   await expect(bar(page)).toHaveCount(0);
+  await page.keyboard.press("/");
+  await expect(field).toBeFocused();
+  await expect(field).toHaveValue("no such words anywhere");
 });
 
 test("from a past moment the next place is after it, and later ones lead back to now", async ({

@@ -99,7 +99,10 @@ test("a server that is away takes nothing from the page, and is asked again when
   await page.goto(`${stage.url}/s/${id}`);
   await expect(page.locator(".scrubber-live")).toHaveText("live");
   await stage.killServer();
-  await expect(page.locator(".scrubber-live")).toContainText("connection lost");
+  const lost = page.getByLabel("No connection");
+  await expect(lost.getByRole("status")).toContainText(
+    /No connection to the server since \d\d:\d\d:\d\d\. What you see was read before and stays/,
+  );
   await slider(page).press("Home");
   await expect(page.locator(".scrubber-live")).toContainText("connection lost");
   const alert = page.locator(".notices").getByRole("alert");
@@ -109,6 +112,7 @@ test("a server that is away takes nothing from the page, and is asked again when
   await stage.startServer();
   await expect(past(page)).toContainText("event 1 of");
   await expect(alert).toHaveCount(0);
+  await expect(lost).toHaveCount(0);
 });
 
 test("what a tool said before the server died stays for who is asked what became of it", async ({
@@ -135,6 +139,47 @@ content = "Done."
   await stage.startServer();
   await expect(page.getByLabel("Why it waits")).toContainText("what became of `shell`");
   await expect(now).toContainText("line 1");
+});
+
+test("Back takes back a jump in time, and steps are none", async ({ page, stage }) => {
+  const id = await completed(stage);
+  const at = (seq: string) => `${stage.url}/s/${id}${seq}`;
+  await page.goto(stage.url);
+  await page.locator(`[data-session="${id}"]`).getByRole("link").first().click();
+  await expect(page.locator(".scrubber-live")).toHaveText("the end");
+  // A click into the strip, steps, a number, and back to now.
+  await slider(page).click({ position: { x: 2, y: 8 } });
+  await expect(page).toHaveURL(at("@1"));
+  await page.keyboard.press("]");
+  await page.keyboard.press("]");
+  await page.keyboard.press("g");
+  await page.getByLabel(/Event, 1 to/).fill("6");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(at("@6"));
+  await page.keyboard.press(".");
+  await expect(page).toHaveURL(at(""));
+  for (const seq of ["@6", "@3", ""]) {
+    await page.goBack();
+    await expect(page).toHaveURL(at(seq));
+    const words = seq === "" ? 0 : 1;
+    await expect(past(page)).toHaveCount(words);
+    if (seq !== "") await expect(past(page)).toContainText(`event ${seq.slice(1)} of`);
+  }
+  await page.goForward();
+  await expect(past(page)).toContainText("event 3 of");
+  await page.goBack();
+  await page.goBack();
+  await expect(page.getByRole("heading", { name: "Sessions" })).toBeVisible();
+});
+
+test("zeros before the number of a moment say nothing, and are taken out of the address", async ({
+  page,
+  stage,
+}) => {
+  const id = await completed(stage);
+  await page.goto(`${stage.url}/s/${id}@0003`);
+  await expect(page).toHaveURL(`${stage.url}/s/${id}@3`);
+  await expect(past(page)).toContainText("event 3 of");
 });
 
 test("the focus goes back to where it was when something closes", async ({ page, stage }) => {

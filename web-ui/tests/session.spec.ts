@@ -103,6 +103,7 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await dialog.getByRole("button", { name: "Fork and run" }).click();
   await expect(page).not.toHaveURL(new RegExp(id));
   await expect(page.locator(".session-head .status")).toHaveText("completed");
+  await expect(page.getByRole("heading", { level: 1, name: "Push the fix." })).toBeFocused();
   await expect(page.getByRole("log", { name: "Conversation" })).toContainText("pushed by hand");
   await page.keyboard.press("Home");
   const details = page.getByRole("region", { name: "Details" });
@@ -110,6 +111,31 @@ test("a fork from a moment runs to its own end and is compared with its parent",
   await details.getByRole("link", { name: "compare" }).click();
   await expect(page.locator(".compare-first")).toContainText("First difference: step 1");
   await expect(page.locator(".is-first")).toContainText("pushed by hand");
+  // Each side leads to the event that says so.
+  const [ours, theirs] = [page.locator(".is-first a").first(), page.locator(".is-first a").last()];
+  await expect(ours).toHaveText("event 5");
+  await theirs.click();
+  await expect(page.getByRole("heading", { level: 1 })).toBeFocused();
+  await expect(page.locator(".scrubber-what")).toContainText("tool finished");
+});
+
+test("a change of a fork that is not written yet is no mistake", async ({ page, stage }) => {
+  const id = await completed(stage);
+  await page.goto(`${stage.url}/s/${id}@2`);
+  await expect(page.getByLabel("The past")).toBeVisible();
+  await page.keyboard.press("f");
+  const dialog = page.getByRole("dialog", { name: /^Fork/ });
+  await dialog.getByRole("button", { name: "Change something" }).click();
+  const problem = dialog.getByText("the message is empty");
+  const fork = dialog.getByRole("button", { name: "Fork and run" });
+  await expect(dialog.getByLabel("Text")).toBeVisible();
+  await expect(problem).toHaveCount(0);
+  await fork.click();
+  await expect(problem).toBeVisible();
+  await expect(fork).toBeDisabled();
+  await dialog.getByLabel("Text").fill("Go on.");
+  await expect(problem).toHaveCount(0);
+  await expect(fork).toBeEnabled();
 });
 
 test("the fork dialog offers what fits the moment, with what it was there", async ({

@@ -91,3 +91,27 @@ test("in a past moment the first and the last row are those of that moment", asy
   await expect(page.getByRole("log", { name: "Conversation" })).toBeFocused();
   await expect(selected(page)).not.toHaveAttribute("aria-rowindex", "1");
 });
+
+test("over the time of a long session each row in sight has a mark that can be seen", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(HELLO);
+  const it = await longSession(stage, EVENTS);
+  await page.goto(`${stage.url}/s/${it.id}`);
+  const bars = page.locator(".tree-bar");
+  await expect(bars.first()).toBeVisible();
+  await page.getByRole("button", { name: "Time of all" }).click();
+  await expect(page.getByRole("button", { name: "Time in sight" })).toBeVisible();
+  const room = await page.locator(".tree-all").boundingBox();
+  if (room === null) throw new Error("no tree");
+  const boxes = await bars.evaluateAll((all) =>
+    all.map((it) => it.getBoundingClientRect().toJSON()),
+  );
+  expect(boxes.length).toBeGreaterThan(10);
+  for (const box of boxes as DOMRect[]) {
+    expect(box.width).toBeGreaterThanOrEqual(8);
+    expect(box.x).toBeGreaterThanOrEqual(room.x);
+    expect(box.x + Math.min(box.width, 8)).toBeLessThanOrEqual(room.x + room.width + 1);
+  }
+});

@@ -243,7 +243,81 @@ test("who is slower learns what counts, on the session's page as well", async ({
   await expect(card.getByRole("alert")).toContainText("came too late");
   await expect(card).toContainText("I know better.");
   await expect(run).toHaveCount(0);
+  await expect(card.getByRole("status").last()).toBeFocused();
 });
+
+test("the approval that is reviewed is the one that is selected, and `a` goes on to the next", async ({
+  page,
+  stage,
+}) => {
+  const id = await threeWaiting(stage);
+  await named(page, stage);
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(page.getByRole("button", { name: "Review" })).toBeVisible();
+  const card = page.locator(".review").getByRole("article");
+  const selected = page.getByRole("row", { selected: true });
+  const shows = async (letter: string, call: string) => {
+    await expect(card).toContainText(`echo ${letter}`);
+    await expect(selected).toContainText(call);
+    await expect(page.getByRole("region", { name: "Details" })).toContainText(`echo ${letter}`);
+  };
+  await page.keyboard.press("a");
+  await shows("a", "1.1");
+  await page.getByRole("button", { name: "next approval" }).click();
+  await shows("b", "1.2");
+  await page.getByRole("row", { name: /1\.3/ }).first().click();
+  await shows("c", "1.3");
+  await card.getByRole("button", { name: "Run `echo c > c.txt`" }).click();
+  await expect(card.locator(".approval-outcome")).toContainText("Approved by ada");
+  await page.keyboard.press("a");
+  await shows("a", "1.1");
+  await expect(card.getByRole("heading", { name: "May shell run?" })).toBeFocused();
+  expect(await decided(stage, id)).toBe(1);
+});
+
+test("who is slower with an answer learns it, and keeps what was written", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(ASK);
+  const id = await stage.submit(stage.file("asker.toml", ASKER), "Tidy up.");
+  await until(stage, id, "waiting_input");
+  await named(page, stage);
+  for (const path of [`/s/${id}`, `/approvals?id=${id}`]) await page.goto(`${stage.url}${path}`);
+  const card = page.getByRole("article", { name: /The model asks/ });
+  await card.getByLabel("Your answer").fill("The old one.");
+  await stage.cli("send", id, "The new one.", "--by", "grace");
+  await expect(card.getByRole("status")).toContainText("It was answered meanwhile");
+  await expect(card.getByRole("status")).toBeFocused();
+  await expect(card.getByLabel("answer that was not taken")).toHaveText("The old one.");
+  await card.getByRole("button", { name: "Put it away" }).click();
+  await expect(card).toHaveCount(0);
+});
+
+for (const [where, size] of [
+  ["on a phone", { width: 390, height: 844 }],
+  ["on a low screen", { width: 1280, height: 500 }],
+] as const) {
+  test(`an approval is decided in the session ${where}`, async ({ page, stage }) => {
+    const id = await waiting(stage);
+    await page.setViewportSize(size);
+    await page.goto(`${stage.url}/s/${id}`);
+    await page.getByRole("button", { name: "Review" }).click();
+    const review = page.locator(".review");
+    const heading = review.getByRole("heading", { name: "May shell run?" });
+    await expect(heading).toBeInViewport();
+    const [panel, words] = [await review.boundingBox(), await heading.boundingBox()];
+    expect((words?.y ?? 0) - (panel?.y ?? 0)).toBeLessThan(24);
+    // One thing scrolls, and no other covers what is decided.
+    const run = review.getByRole("button", { name: "Run `echo pushed > pushed.txt`" });
+    await review.getByLabel("Your name in the history").fill("ada");
+    await expect(run).toBeEnabled();
+    await run.scrollIntoViewIfNeeded();
+    await expect(run).toBeInViewport({ ratio: 1 });
+    await run.click();
+    await expect(review.locator(".approval-outcome")).toContainText("Approved by ada");
+  });
+}
 
 test("what was begun outlives a look at the past", async ({ page, stage }) => {
   const id = await waiting(stage);

@@ -184,9 +184,10 @@ pub async fn serve(
     if let Some(ShownFile { file, name, opened }) = shown {
         let body = Body::from_stream(ReaderStream::new(file));
         let address = view::open(&api, body, name).await.map_err(ServeError::NotShown)?;
+        let shown_at: Arc<str> = address.as_str().into();
         // Whoever does not wait for it does not want to know.
         let _ = opened.send(address);
-        router = router.layer(middleware::from_fn(view::only_views));
+        router = router.layer(middleware::from_fn_with_state(shown_at, view::only_views));
     }
     let router = router
         .layer(middleware::from_fn(http::translate))

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use stepwell_ports::Store;
 use stepwell_ports::memory::MemoryStore;
 use stepwell_runtime::Engine;
@@ -108,10 +108,17 @@ pub(crate) async fn only_reads(request: Request, next: Next) -> Response {
     http::refusal(request.headers(), Status::failed_precondition(text))
 }
 
-/// For a server that shows nothing but exported files: all else that would change something is
-/// refused.
-pub(crate) async fn only_views(request: Request, next: Next) -> Response {
+/// For a server that shows nothing but exported files: a person who goes elsewhere is led to the file
+/// at `address`, and all else that would change something is refused.
+pub(crate) async fn only_views(
+    State(address): State<Arc<str>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_view = request.uri().path().starts_with("/view");
+    if !is_view && http::takes_page(request.headers()) {
+        return Redirect::temporary(&address).into_response();
+    }
     if is_view || matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
     }

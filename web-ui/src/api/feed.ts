@@ -29,8 +29,8 @@ export interface FeedView {
   readonly strip: Strip;
   readonly live: Live;
   readonly connection: Connection;
-  /** Why it is broken. */
-  readonly error: unknown;
+  /** Since when it is broken; `null` while it is not. */
+  readonly lostAt: number | null;
 }
 
 export interface Feed {
@@ -40,7 +40,7 @@ export interface Feed {
 
 /** A feed that runs while somebody is subscribed and looks. */
 export function createFeed(sessionId: string): Feed {
-  let view: FeedView = { strip: EMPTY_STRIP, live: SILENT, connection: "reading", error: null };
+  let view: FeedView = { strip: EMPTY_STRIP, live: SILENT, connection: "reading", lostAt: null };
   const watchers = new Set<() => void>();
   let stop: AbortController | null = null;
   let isTelling = false;
@@ -73,7 +73,7 @@ export function createFeed(sessionId: string): Feed {
   const watch = async (signal: AbortSignal) => {
     const request = { sessionId, afterSeq: BigInt(view.strip.length) };
     for await (const { item } of sessionsClient.watchSession(request, { signal })) {
-      if (item.case === "caughtUp") set({ connection: "live", error: null });
+      if (item.case === "caughtUp") set({ connection: "live", lostAt: null });
       else if (item.case === "chunk") set({ live: withChunk(view.live, item.value) });
       else if (item.case === "event") {
         const { seq, type, timeMs, bodyJson } = item.value;
@@ -94,14 +94,18 @@ export function createFeed(sessionId: string): Feed {
       try {
         await readStrip(signal);
         await watch(signal);
-        if (isOver(view.strip)) return set({ connection: "over", error: null, live: SILENT });
-        set({ connection: "broken", live: withBreak(view.live) });
+        if (isOver(view.strip)) return set({ connection: "over", lostAt: null, live: SILENT });
+        set({
+          connection: "broken",
+          lostAt: view.lostAt ?? Date.now(),
+          live: withBreak(view.live),
+        });
       } catch (error) {
         if (signal.aborted) return;
         const { code } = ConnectError.from(error);
-        const connection = code === Code.NotFound ? "gone" : "broken";
-        set({ connection, error, live: withBreak(view.live) });
-        if (connection === "gone") return;
+        const live = withBreak(view.live);
+        if (code === Code.NotFound) return set({ connection: "gone", lostAt: null, live });
+        set({ connection: "broken", lostAt: view.lostAt ?? Date.now(), live });
         // The history is shorter than it was: another store. All of it is read anew.
         if (code === Code.InvalidArgument) {
           set({ strip: EMPTY_STRIP });

@@ -3,6 +3,7 @@ import { useLocation } from "wouter";
 import { address } from "../address.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { writeTheme } from "../preferences.ts";
+import { IS_FILE } from "../view-base.ts";
 import { IS_MAC } from "./help.tsx";
 import { BINDINGS, shown } from "./table.ts";
 import { commandsNow, useKeys } from "./use-keys.ts";
@@ -27,16 +28,18 @@ export function Palette() {
 }
 
 function entriesNow(go: (to: string) => void): Entry[] {
-  const pages: Array<[string, string]> = [
-    ["Sessions", address.sessions()],
-    ["New session", address.newSession()],
-    ["Approvals", address.approvals()],
-    ["Agents", address.agents()],
-    ["Workers", address.workers()],
-  ];
+  const pages: Array<[string, string]> = IS_FILE
+    ? []
+    : [
+        ["Sessions", address.sessions()],
+        ["New session", address.newSession()],
+        ["Approvals", address.approvals()],
+        ["Agents", address.agents()],
+        ["Workers", address.workers()],
+      ];
   // Moving in a list by name would be slower than any key.
   const commands = commandsNow().filter(
-    ({ command }) => command !== "palette" && BINDINGS[command].scope !== "list",
+    ({ command }) => !["palette", "close"].includes(command) && BINDINGS[command].scope !== "list",
   );
   return [
     ...pages.map(([words, to]) => ({

@@ -13,6 +13,7 @@ interface Binding {
 export const BINDINGS = {
   palette: { keys: ["mod+k"], scope: "everywhere", says: "all commands" },
   help: { keys: ["?"], scope: "everywhere", says: "keys, and what they do" },
+  close: { keys: ["Escape"], scope: "everywhere", says: "leave a field, then close what is open" },
   find: { keys: ["/"], scope: "everywhere", says: "find" },
   findNext: { keys: ["n"], scope: "session", says: "next event that was found" },
   findPrevious: { keys: ["N"], scope: "session", says: "previous event that was found" },
@@ -20,7 +21,7 @@ export const BINDINGS = {
   previous: { keys: ["k", "ArrowUp"], scope: "list", says: "previous" },
   open: { keys: ["Enter"], scope: "list", says: "open" },
   first: { keys: ["Home"], scope: "list", says: "first" },
-  last: { keys: ["End"], scope: "list", says: "last" },
+  last: { keys: ["End"], scope: "list", says: "last; of a long list, of what was read" },
   pageOn: { keys: ["PageDown"], scope: "list", says: "a screen on" },
   pageBack: { keys: ["PageUp"], scope: "list", says: "a screen back" },
   fold: { keys: ["h", "ArrowLeft"], scope: "session", says: "fold, or go to what is around it" },

@@ -21,8 +21,21 @@ function handlerOf(command: Command): Handler | undefined {
 function isElsewhere(target: EventTarget | null, isChord: boolean): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (isChord) return false;
-  if (target.isContentEditable || target.closest("dialog[open]") !== null) return true;
-  return target.matches("input, textarea, select");
+  return target.closest("dialog[open]") !== null || isField(target);
+}
+
+function isField(target: HTMLElement): boolean {
+  return target.isContentEditable || target.matches("input, textarea, select");
+}
+
+/** Esc in a field leads to what the field is a part of, and what was written stays in it. */
+function leaveField(event: KeyboardEvent): void {
+  const { target } = event;
+  if (event.key !== "Escape" || !(target instanceof HTMLElement) || !isField(target)) return;
+  if (target.closest("dialog[open]") !== null) return;
+  // A browser would empty a field of the kind that searches.
+  event.preventDefault();
+  target.closest<HTMLElement>("article[tabindex], main")?.focus({ preventScroll: true });
 }
 
 /** Keys with which a browser scrolls what has the focus. */
@@ -42,6 +55,7 @@ function scrollsItself(target: EventTarget | null): boolean {
 function onKeyDown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing) return;
   const isChord = event.ctrlKey || event.metaKey;
+  leaveField(event);
   if (isElsewhere(event.target, isChord)) return;
   if (SCROLL_KEYS.includes(event.key) && scrollsItself(event.target)) return;
   // Enter on a link or button is that link or button.

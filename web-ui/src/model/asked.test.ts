@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { followed, inOrder, questionOf, questions, takesMessage } from "./asked.ts";
+import { chosenApproval, followed, inOrder, questionOf, questions, takesMessage } from "./asked.ts";
 import type { Approval, ApprovalStatus } from "./types.ts";
 
 const approval = (id: string, callId: string, status: ApprovalStatus = "open"): Approval => ({
@@ -22,6 +22,18 @@ const approval = (id: string, callId: string, status: ApprovalStatus = "open"): 
 test("approvals come in the order of their calls", () => {
   const all = [approval("S.9", "2.10"), approval("S.8", "2.9"), approval("S.12", "1.3")];
   expect(inOrder(all).map((it) => it.callId)).toEqual(["1.3", "2.9", "2.10"]);
+});
+
+test.each([
+  ["call:2.9", "S.8"],
+  ["approval:12", "S.12"],
+  ["approval:1", undefined],
+  ["call:2.9/1", undefined],
+  ["session", undefined],
+  [null, undefined],
+])("the span %s is about the approval %s", (spanId, id) => {
+  const all = [approval("S.8", "2.9"), approval("S.12", "1.3")];
+  expect(chosenApproval(all, spanId)?.id).toBe(id);
 });
 
 test.each([

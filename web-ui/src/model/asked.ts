@@ -1,5 +1,6 @@
 // What waits for a person in a session, and which of it comes first.
 
+import { approvalSpanId, callSpanId } from "./session/spans.ts";
 import type { Approval, Status } from "./types.ts";
 
 export interface AskedCall {
@@ -23,6 +24,14 @@ function compareCalls(a: string, b: string): number {
   const [stepA = 0, callA = 0] = a.split(".").map(Number);
   const [stepB = 0, callB = 0] = b.split(".").map(Number);
   return stepA - stepB || callA - callB;
+}
+
+/** The approval that the span is about: of its call, or of the wait for the answer. */
+export function chosenApproval(
+  open: readonly Approval[],
+  spanId: string | null,
+): Approval | undefined {
+  return open.find((it) => [callSpanId(it.callId), approvalSpanId(it.id)].includes(spanId ?? ""));
 }
 
 /** What the model has asked a person and was not told yet. */

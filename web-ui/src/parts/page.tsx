@@ -1,5 +1,6 @@
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { visible } from "../model/visible.ts";
+import { useFocusArrived } from "./use-focus-back.ts";
 
 interface Props {
   readonly title: string;
@@ -9,11 +10,15 @@ interface Props {
 
 /** A page below the bar: its title, what can be done, its content. */
 export function Page({ title, actions, children }: Props) {
+  const heading = useRef<HTMLHeadingElement>(null);
   useTitle(title);
+  useFocusArrived(heading);
   return (
-    <main className="page">
+    <main className="page" tabIndex={-1}>
       <header className="page-head">
-        <h1>{title}</h1>
+        <h1 ref={heading} tabIndex={-1}>
+          {title}
+        </h1>
         <div className="page-actions">{actions}</div>
       </header>
       {children}

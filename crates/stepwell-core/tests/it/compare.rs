@@ -2,6 +2,7 @@
 
 use stepwell_core::compare::{Outline, compare};
 use stepwell_core::event::{Edit, ToolOutcome};
+use stepwell_core::ids::Seq;
 use stepwell_core::{Event, Text};
 
 use crate::world::{World, fork, id, message};
@@ -17,6 +18,10 @@ fn outline(events: &[Event]) -> Outline {
 fn differences(a: &World, b: &World) -> Vec<(u32, String)> {
     let found = compare(&outline(&a.events), &outline(&b.events));
     found.into_iter().map(|it| (it.step, it.what)).collect()
+}
+
+fn kind(world: &World, seq: Seq) -> &'static str {
+    world.events.iter().find(|it| it.seq == seq).map_or("", |it| it.body.kind().as_str())
 }
 
 fn story(box_of_step_2: &str) -> World {
@@ -58,6 +63,9 @@ fn a_fork_differs_from_its_parent_where_it_was_changed() {
     child.answer("done");
     let found = differences(&parent, &child);
     assert_eq!(found[0], (1, "result of call 1.1".to_string()));
+    let whole = compare(&outline(&parent.events), &outline(&child.events));
+    assert_eq!(kind(&parent, whole[0].a_seq), "tool_finished");
+    assert_eq!(kind(&child, whole[0].b_seq), "override_applied");
     assert!(found.contains(&(2, "what the model said".to_string())), "{found:?}");
     assert!(found.contains(&(3, "the step".to_string())), "{found:?}");
 }
@@ -71,4 +79,15 @@ fn messages_and_ends_are_compared() {
     b.answer("yes");
     let found = differences(&a, &b);
     assert_eq!(found[0], (1, "a message".to_string()));
+}
+
+#[test]
+fn a_difference_names_the_event_that_says_it() {
+    let (a, b) = (story(r#"{"box":9}"#), story(r#"{"box":8}"#));
+    let found = compare(&outline(&a.events), &outline(&b.events));
+    let of = |what: &str| found.iter().find(|it| it.what == what).unwrap();
+    let arguments = of("arguments of call 2.1");
+    assert_eq!(kind(&a, arguments.a_seq), "model_replied");
+    assert_eq!(kind(&b, arguments.b_seq), "model_replied");
+    assert_eq!(kind(&a, of("the request (by its digest)").a_seq), "model_requested");
 }

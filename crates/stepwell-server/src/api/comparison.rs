@@ -73,7 +73,7 @@ pub(super) async fn sessions(
     let shown = differences.iter().take(DIFFERENCES_MAX);
     Ok(v1::CompareSessionsResponse {
         differences_total: u32::try_from(differences.len()).unwrap_or(u32::MAX),
-        differences: shown.map(|it| difference(it, &ours, &theirs)).collect(),
+        differences: shown.map(difference).collect(),
         a: Some(side(api, a, &ours).await?),
         b: Some(side(api, b, &theirs).await?),
     })
@@ -101,8 +101,7 @@ async fn side(api: &Api, session_id: SessionId, it: &Outline) -> Result<wire::Si
     })
 }
 
-fn difference(it: &Difference, a: &Outline, b: &Outline) -> wire::Difference {
-    let seq = |outline: &Outline| outline.steps.get(&it.step).map_or(0, |step| step.seq.0);
+fn difference(it: &Difference) -> wire::Difference {
     let bytes = |text: Option<&String>| text.map_or(0, String::len) as u64;
     wire::Difference {
         step: it.step,
@@ -111,8 +110,8 @@ fn difference(it: &Difference, a: &Outline, b: &Outline) -> wire::Difference {
         b: it.b.as_deref().map(clipped),
         a_bytes: bytes(it.a.as_ref()),
         b_bytes: bytes(it.b.as_ref()),
-        a_seq: seq(a),
-        b_seq: seq(b),
+        a_seq: it.a_seq.0,
+        b_seq: it.b_seq.0,
         is_divergence: it.is_divergence(),
     }
 }

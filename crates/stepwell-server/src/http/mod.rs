@@ -29,6 +29,7 @@ use gate::speaks_grpc;
 
 pub(crate) use gate::{Gate, guard};
 pub(crate) use grpc_web::translate;
+pub(crate) use web::takes_page;
 
 /// What is on the port, for programs; people have the viewer.
 const ABOUT: &str = "\
@@ -54,6 +55,7 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         .merge(web::views())
         .route("/about", get(about))
         .route("/view", post(open_view))
+        .route("/view/{token}/", get(web::page))
         .route("/view/{token}/{*rest}", any(in_view))
         .route("/health", get(health))
         .route("/v1/sessions", get(sessions))

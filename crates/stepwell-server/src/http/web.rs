@@ -77,7 +77,7 @@ pub(super) async fn nothing_here(path: &str, headers: &HeaderMap) -> Option<Resp
 }
 
 /// Whether it is a browser that goes to an address: programs take anything, or name what they take.
-fn takes_page(headers: &HeaderMap) -> bool {
+pub(crate) fn takes_page(headers: &HeaderMap) -> bool {
     let texts = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
     texts.flat_map(|it| it.split(',')).any(|it| {
         it.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html"))

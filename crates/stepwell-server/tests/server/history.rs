@@ -107,7 +107,7 @@ async fn two_sessions_differ_where_the_model_said_something_else() {
     let [difference] = &answer.differences[..] else { panic!("{answer:?}") };
     assert_eq!((difference.step, difference.what.as_str()), (1, "what the model said"));
     assert_eq!((difference.a.as_deref(), difference.b.as_deref()), (Some("One."), Some("Two.")));
-    assert_eq!((difference.a_seq, difference.b_bytes, difference.is_divergence), (2, 4, true));
+    assert_eq!((difference.a_seq, difference.b_bytes, difference.is_divergence), (3, 4, true));
     let side = answer.a.unwrap();
     assert_eq!((side.steps, side.events, side.session.unwrap().session_id), (1, head, a.clone()));
     let same = client.compare_sessions(ask(&a, &a)).await.unwrap().into_inner();

@@ -77,6 +77,11 @@ export function callSpanId(callId: string): string {
   return `call:${callId}`;
 }
 
+/** The id of an approval has its number behind that of the session. */
+export function approvalSpanId(approvalId: string): string {
+  return `approval:${approvalId.slice(approvalId.indexOf(".") + 1)}`;
+}
+
 /** The number of the call that a span is, for example `3.1`; empty for what is no call. */
 export function callIdOf(span: Pick<Span, "id">): string {
   return /^call:(\d+\.\d+)$/.exec(span.id)?.[1] ?? "";

@@ -36,16 +36,28 @@ export function ApprovalsPage() {
   );
   const pages = [...(open.data?.pages ?? []), ...(over.data?.pages ?? [])];
   const titles = new Map(pages.flatMap((it) => Object.entries(it.titles)));
-  const waiting = openRows.length + asking.rows.length;
-  const ids = [...openRows, ...asking.rows, ...overRows].map((it) => it.id);
+  const waiting = [...openRows, ...asking.rows].map((it) => it.id);
+  const ids = [...waiting, ...overRows.map((it) => it.id)];
   const followed = useFollowed(chosen, openRows, over.data?.pages.flatMap((it) => it.rows) ?? []);
   // The id of an approval has its number behind that of the session.
   const isQuestion = chosen !== null && !chosen.includes(".");
   const move = (by: number) => {
     const at = ids.indexOf(chosen ?? "");
     const next = ids[at === -1 ? 0 : Math.max(0, Math.min(ids.length - 1, at + by))];
-    if (next !== undefined) go(address.approval(next), { replace: true });
+    if (next !== undefined) goTo(next);
   };
+  const list = useRef<HTMLDivElement>(null);
+  const isByKey = useRef(false);
+  const goTo = (id: string) => {
+    isByKey.current = true;
+    go(address.approval(id), { replace: true });
+  };
+  // Where the keys go is seen, and said to who hears the page.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another one is chosen
+  useEffect(() => {
+    if (isByKey.current) list.current?.querySelector<HTMLElement>("[aria-current]")?.focus();
+    isByKey.current = false;
+  }, [chosen]);
   const detail = useRef<HTMLElement>(null);
   // The heading, and never a button: what is asked is read first.
   const review = () => detail.current?.querySelector<HTMLElement>(".approval-question")?.focus();
@@ -54,8 +66,9 @@ export function ApprovalsPage() {
     previous: () => move(-1),
     open: review,
     review: () => {
-      if (followed !== null || isQuestion) review();
-      else move(1);
+      const [next] = waiting;
+      if (next === undefined || waiting.includes(chosen ?? "")) review();
+      else goTo(next);
     },
   });
   const failed = open.error ?? over.error ?? asking.error;
@@ -87,9 +100,18 @@ export function ApprovalsPage() {
       )}
       {isShown && (
         <div className={chosen === null ? "inbox" : "inbox inbox-chosen"}>
-          <div className="inbox-list">
+          {/* biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: of the links in it */}
+          <div
+            ref={list}
+            className="inbox-list"
+            onClick={(event) => {
+              // Opened once more, what is asked is read.
+              if (event.target instanceof Element && event.target.closest("[aria-current]"))
+                review();
+            }}
+          >
             <h2 className="inbox-head">
-              {waiting === 0 ? "Nothing waits for you" : "Waits for you"}{" "}
+              {waiting.length === 0 ? "Nothing waits for you" : "Waits for you"}{" "}
               {openRows.length > 1 && (
                 <span className="quiet">
                   next to expire first{open.hasNextPage && ` of the newest ${openRows.length}`}

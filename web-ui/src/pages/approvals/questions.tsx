@@ -7,6 +7,7 @@ import type { SessionRow } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { shortId } from "../../model/words.ts";
 import { QuestionCard } from "../../parts/question/question-card.tsx";
+import { useAsked } from "../../parts/question/use-asked.ts";
 import { Failed, Loading } from "../../parts/states.tsx";
 import { ToneMark } from "../../parts/status-mark.tsx";
 import { Age } from "../../parts/time.tsx";
@@ -48,11 +49,11 @@ export function QuestionLine({ session, isChosen }: LineProps) {
 /** What one session asks, and where it can be answered. */
 export function AskedSession({ sessionId }: { readonly sessionId: string }) {
   const { data, error, refetch } = useSession(sessionId);
+  const asked = useAsked(data === undefined ? [] : questions(data.openCalls));
   if (data === undefined) {
     if (error === null) return <Loading what="the question" />;
     return <Failed doing="read the question" error={error} onRetry={refetch} />;
   }
-  const asked = questions(data.openCalls);
   const isListening = takesMessage(data);
   return (
     <div className="inbox-asked">
@@ -64,10 +65,10 @@ export function AskedSession({ sessionId }: { readonly sessionId: string }) {
         <Failed doing="read the question" error={error} onRetry={refetch} isStale />
       )}
       {asked.map((it) => (
-        <QuestionCard key={it.callId} sessionId={sessionId} question={it} />
+        <QuestionCard key={it.question.callId} sessionId={sessionId} {...it} />
       ))}
       {isListening && <QuestionCard sessionId={sessionId} question={null} />}
-      {asked.length === 0 && !isListening && (
+      {!asked.some((it) => it.isOpen) && !isListening && (
         <p role="status">Nothing is asked any more: {visible(data.session.explain)}</p>
       )}
     </div>

@@ -15,6 +15,7 @@ import { visible } from "../../model/visible.ts";
 import { Button } from "../../parts/button.tsx";
 import { Failed } from "../../parts/states.tsx";
 import { useFocusBack } from "../../parts/use-focus-back.ts";
+import { useRemembered } from "../../parts/use-remembered.ts";
 
 const ROW_HEIGHT = 24;
 const OVERSCAN = 6;
@@ -31,7 +32,7 @@ interface Props {
 /** Finds a text in everything that happened in the session. */
 export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
   const field = useRef<HTMLInputElement>(null);
-  const [text, setText] = useState("");
+  const [text, setText] = useRemembered(`find ${sessionId}`, "");
   const [at, setAt] = useState<number | null>(null);
   const search = useFind(sessionId, text.trim());
   const place = placeOf(search.found, at);
@@ -56,11 +57,15 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
     find: () => field.current?.select(),
     findNext: () => move(1),
     findPrevious: () => move(-1),
+    close: onClose,
   });
   useFocusBack();
-  useEffect(() => field.current?.focus(), []);
+  useEffect(() => {
+    field.current?.focus();
+    field.current?.select();
+  }, []);
   const pressed = (event: React.KeyboardEvent) => {
-    if (event.key === "Escape") onClose();
+    if (event.key === "Escape" && text.trim() === "") onClose();
     else if (event.key === "ArrowDown" || (event.key === "Enter" && !event.shiftKey)) move(1);
     else if (event.key === "ArrowUp" || event.key === "Enter") move(-1);
     else return;
@@ -113,7 +118,7 @@ export function FindBar({ sessionId, from, onSelect, onClose }: Props) {
           kind="quiet"
           icon={<X size={14} aria-hidden />}
           aria-label="close"
-          title="Close (Esc)"
+          title="Close (Esc outside the field)"
           onClick={onClose}
         />
       </div>

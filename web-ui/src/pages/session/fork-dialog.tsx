@@ -4,6 +4,7 @@ import { useLocation } from "wouter";
 import { address } from "../../address.ts";
 import { type Hazard, useFork, useForkPlan } from "../../api/fork-queries.ts";
 import {
+  type DraftChange,
   emptyDraft,
   type ForkDraft,
   forkLine,
@@ -50,8 +51,19 @@ export function ForkDialog(props: Props) {
   const fork = useFork(sessionId);
   const set = (more: Partial<ForkDraft>) => setDraft((before) => ({ ...before, ...more }));
   const problem = missing(draft);
-  const add = () => set({ changes: [...draft.changes, begun("message", offers)] });
-  const make = () =>
+  // What is only not written yet is no mistake.
+  const [isTried, setTried] = useState(false);
+  const change = (at: number, more: Partial<DraftChange>) => {
+    setTried(!("kind" in more));
+    setDraft((before) => withChange(before, at, more));
+  };
+  const add = () => {
+    setTried(false);
+    set({ changes: [...draft.changes, begun("message", offers)] });
+  };
+  const make = () => {
+    setTried(true);
+    if (problem !== null) return;
     fork.mutate(
       { draft, key, by: readName() },
       {
@@ -61,19 +73,20 @@ export function ForkDialog(props: Props) {
         },
       },
     );
+  };
   return (
     <Dialog title={`Fork ${title}`} onClose={onClose} className="fork">
       <h2>Fork “{visible(title)}”</h2>
       <Moment draft={draft} seq={seq} onAt={(at) => set({ at })} />
-      {draft.changes.map((change, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: changes have no name but their place
-        <fieldset key={at} className="fork-change">
+      {draft.changes.map((it, at) => (
+        <fieldset
+          // biome-ignore lint/suspicious/noArrayIndexKey: changes have no name but their place
+          key={at}
+          className="fork-change"
+          onBlur={({ target }) => target.matches("textarea, input") && setTried(true)}
+        >
           <legend>Change {at + 1}</legend>
-          <ChangeFields
-            change={change}
-            offers={offers}
-            onChange={(more) => setDraft((before) => withChange(before, at, more))}
-          />
+          <ChangeFields change={it} offers={offers} onChange={(more) => change(at, more)} />
           <Button
             kind="quiet"
             icon={<X size={14} aria-hidden />}
@@ -85,16 +98,26 @@ export function ForkDialog(props: Props) {
       <Button kind="quiet" icon={<Plus size={14} aria-hidden />} onClick={add}>
         Change something
       </Button>
-      <More draft={draft} holds={holds} title={title} onSet={set} />
+      <More
+        draft={draft}
+        holds={holds}
+        title={title}
+        onSet={(more) => {
+          setTried(true);
+          set(more);
+        }}
+      />
       <Plan sessionId={sessionId} draft={draft} />
-      {problem !== null && <p className="tone-failed">{problem}</p>}
+      <p className="tone-failed" role="status">
+        {isTried && problem}
+      </p>
       {fork.error !== null && <Failed doing="make the fork" error={fork.error} />}
       <p>
         <CliLine line={forkLine(sessionId, draft, shellWord)} />
       </p>
       <div className="dialog-actions">
         <Button onClick={onClose}>Not now</Button>
-        <Button kind="main" disabled={problem !== null || fork.isPending} onClick={make}>
+        <Button kind="main" isOff={fork.isPending || (isTried && problem !== null)} onClick={make}>
           {draft.isHeld ? "Fork and hold" : "Fork and run"}
         </Button>
       </div>

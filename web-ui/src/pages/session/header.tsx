@@ -1,5 +1,5 @@
 import { GitFork, History, Link2, Pause } from "lucide-react";
-import { memo } from "react";
+import { memo, useRef } from "react";
 import { Link } from "wouter";
 import { address } from "../../address.ts";
 import type { State } from "../../api/decode-history.ts";
@@ -10,6 +10,7 @@ import { Button } from "../../parts/button.tsx";
 import { Copy } from "../../parts/copy.tsx";
 import { StatusMark } from "../../parts/status-mark.tsx";
 import { Age } from "../../parts/time.tsx";
+import { useFocusArrived } from "../../parts/use-focus-back.ts";
 import { link } from "../../view-base.ts";
 import { SteerButtons } from "./steer.tsx";
 
@@ -36,9 +37,13 @@ export const Header = memo(function Header({
 }: Props) {
   const { session, limits } = state;
   const spent = cost(state.models);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useFocusArrived(heading);
   return (
     <header className="session-head">
-      <h1 title={visible(session.title)}>{visible(session.title)}</h1>
+      <h1 ref={heading} tabIndex={-1} title={visible(session.title)}>
+        {visible(session.title)}
+      </h1>
       <StatusMark status={session.status} />
       {state.isHeld && session.status !== "paused" && (
         <span className="status tone-stopped" title="Nothing new begins before somebody lets it">

@@ -1,9 +1,9 @@
-import { ArrowRight, Clock, GitFork, Hourglass } from "lucide-react";
+import { ArrowRight, Clock, GitFork, Hourglass, Unplug } from "lucide-react";
 import { failure } from "../../api/failure.ts";
 import { insteadWords, momentWords, readingWords } from "../../model/session/shown.ts";
 import type { Then } from "../../model/session/spans.ts";
 import { visible } from "../../model/visible.ts";
-import { exact } from "../../model/words.ts";
+import { clock, exact } from "../../model/words.ts";
 import { Button } from "../../parts/button.tsx";
 import { Failed } from "../../parts/states.tsx";
 
@@ -82,6 +82,19 @@ export function BeyondBar({ seq, head }: { readonly seq: number; readonly head: 
     <section className="notice tone-ground-failed" aria-label="No such moment">
       <p>
         There is no event {seq}: the last is {head}. This is now.
+      </p>
+    </section>
+  );
+}
+
+/** The server is not heard any more: since when, what stays, and that nothing need be done. */
+export function LostBar({ since }: { readonly since: number }) {
+  return (
+    <section className="notice tone-ground-failed" aria-label="No connection">
+      <Unplug size={16} aria-hidden />
+      <p role="status">
+        No connection to the server since <time title={exact(since)}>{clock(since)}</time>. What you
+        see was read before and stays; it is tried again by itself.
       </p>
     </section>
   );

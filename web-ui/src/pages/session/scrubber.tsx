@@ -13,6 +13,7 @@ import {
 } from "../../model/session/strip.ts";
 import { clock, exact } from "../../model/words.ts";
 import { Button } from "../../parts/button.tsx";
+import type { Way } from "./use-moment.ts";
 
 const HEIGHT = 24;
 /** Pixels that an event must have to be drawn apart from its neighbours. */
@@ -25,7 +26,7 @@ interface Props {
   readonly strip: Strip;
   /** The event that is shown; `null` for now. */
   readonly seq: number | null;
-  readonly onMoment: (seq: number | null) => void;
+  readonly onMoment: (seq: number | null, way?: Way) => void;
   readonly connection: Connection;
 }
 
@@ -42,8 +43,8 @@ const UNITS: ReadonlyArray<readonly [Unit, string]> = [
 /** All events as a strip, and the moment that is shown. Its right end is now. */
 export function Scrubber({ strip, seq, onMoment, connection }: Props) {
   const shown = seq ?? strip.length;
-  const go = (to: number | null) => {
-    if (to !== null) onMoment(to >= strip.length ? null : to);
+  const go = (to: number | null, way: Way) => {
+    if (to !== null) onMoment(to >= strip.length ? null : to, way);
   };
   return (
     <footer className="scrubber">
@@ -60,7 +61,7 @@ export function Scrubber({ strip, seq, onMoment, connection }: Props) {
               icon={BACK}
               aria-label={`back by one ${words}`}
               disabled={seek(strip, shown, unit, -1) === null}
-              onClick={() => go(seek(strip, shown, unit, -1))}
+              onClick={() => go(seek(strip, shown, unit, -1), "step")}
             />
             {words}
             <Button
@@ -68,7 +69,7 @@ export function Scrubber({ strip, seq, onMoment, connection }: Props) {
               icon={ON}
               aria-label={`on by one ${words}`}
               disabled={seq === null}
-              onClick={() => go(seek(strip, shown, unit, 1) ?? strip.length)}
+              onClick={() => go(seek(strip, shown, unit, 1) ?? strip.length, "step")}
             />
           </span>
         ))}
@@ -121,7 +122,7 @@ interface TrackProps {
   readonly strip: Strip;
   readonly shown: number;
   readonly isLive: boolean;
-  readonly onMoment: (seq: number) => void;
+  readonly onMoment: (seq: number, way: Way) => void;
 }
 
 function Track({ strip, shown, isLive, onMoment }: TrackProps) {
@@ -148,10 +149,10 @@ function Track({ strip, shown, isLive, onMoment }: TrackProps) {
   useEffect(() => {
     if (canvas.current !== null) draw(canvas.current, strip, width);
   }, [strip, width, theme]);
-  const move = (event: React.PointerEvent<HTMLDivElement>) => {
+  const move = (event: React.PointerEvent<HTMLDivElement>, way: Way) => {
     const box = event.currentTarget.getBoundingClientRect();
     const part = (event.clientX - box.left) / Math.max(1, box.width);
-    onMoment(Math.min(strip.length, Math.max(1, Math.ceil(part * strip.length))));
+    onMoment(Math.min(strip.length, Math.max(1, Math.ceil(part * strip.length))), way);
   };
   const at = strip.length === 0 ? 1 : shown / strip.length;
   return (
@@ -166,16 +167,16 @@ function Track({ strip, shown, isLive, onMoment }: TrackProps) {
       aria-valuetext={`event ${shown} of ${strip.length}, ${eventWords(typeAt(strip, shown))}${isLive ? ", now" : ""}`}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
-        move(event);
+        move(event, "jump");
       }}
       onPointerMove={(event) => {
-        if (event.currentTarget.hasPointerCapture(event.pointerId)) move(event);
+        if (event.currentTarget.hasPointerCapture(event.pointerId)) move(event, "step");
       }}
       onKeyDown={(event) => {
         const to = keyed(event.key, shown, strip.length);
         if (to === null) return;
         event.preventDefault();
-        onMoment(to);
+        onMoment(to, Math.abs(to - shown) > 1 ? "jump" : "step");
       }}
     >
       <canvas ref={canvas} height={HEIGHT} />

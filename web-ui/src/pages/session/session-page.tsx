@@ -21,11 +21,12 @@ import { ForkDialog } from "./fork-dialog.tsx";
 import { GoToDialog } from "./go-to-dialog.tsx";
 import { Header } from "./header.tsx";
 import { MomentPanes } from "./moment-panes.tsx";
-import { BeyondBar, GoneBar, PastBar, ReadingBar, UnreadBar } from "./notices.tsx";
+import { BeyondBar, GoneBar, LostBar, PastBar, ReadingBar, UnreadBar } from "./notices.tsx";
 import { Panes } from "./panes.tsx";
 import { ReplayDialog } from "./replay-dialog.tsx";
 import { Scrubber } from "./scrubber.tsx";
-import { useMoment } from "./use-moment.ts";
+import { useLost } from "./use-lost.ts";
+import { useMoment, type Way } from "./use-moment.ts";
 import { type Selection, useSelection } from "./use-selection.ts";
 import { useRetried, useShown } from "./use-shown.ts";
 import { WaitBar } from "./wait-bar.tsx";
@@ -83,11 +84,11 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { clear } = selection;
   const cache = useQueryClient();
   const show = useCallback(
-    (to: number | null) => {
+    (to: number | null, way: Way = "jump") => {
       const past = to !== null && to >= known ? null : to;
       if (past !== null) askAhead(cache, { sessionId, seq: past }, view);
       clear();
-      setSeq(past);
+      setSeq(past, way);
     },
     [cache, sessionId, view, clear, setSeq, known],
   );
@@ -96,6 +97,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const isGone =
     isRead && (feed.connection === "gone" || isNotFound(now.error) || isNotFound(moments.error));
   const canAct = !isReadOnly && !isGone;
+  const lostAt = useLost(feed.lostAt, now);
   // The strip is what the keys step along, and newer than the calm head.
   const { length } = strip;
   const at = () => Math.min(latest.current ?? length, length);
@@ -137,6 +139,7 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
       />
       <div className="notices">
         {isGone && <GoneBar />}
+        {lostAt !== null && !isGone && <LostBar since={lostAt} />}
         {moments.error !== null && !isGone && (
           <UnreadBar
             wanted={wanted}
@@ -166,7 +169,12 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
           />
         )}
         {isNow && !isGone && (
-          <WaitBar state={state} explain={sentence(state, now.data?.session)} canAct={canAct} />
+          <WaitBar
+            state={state}
+            explain={sentence(state, now.data?.session)}
+            canAct={canAct}
+            selection={selection}
+          />
         )}
       </div>
       <div
@@ -225,13 +233,13 @@ function chosenCall({ span, isChosen }: Selection, isNow: boolean): string | nul
 function useTimeKeys(
   strip: Parameters<typeof seek>[0],
   at: () => number,
-  show: (seq: number | null) => void,
+  show: (seq: number | null, way?: Way) => void,
   goTo: () => void,
 ): void {
   const move = (unit: Unit, by: 1 | -1) => () => {
     const to = seek(strip, at(), unit, by);
-    if (to !== null) show(to);
-    else if (by === 1) show(null);
+    if (to !== null) show(to, "step");
+    else if (by === 1) show(null, "step");
   };
   useKeys({
     eventBack: move("event", -1),

@@ -12,6 +12,10 @@ const WORDS_CHARS_MAX = 160;
 const INDENT = 16;
 /** … and that its button to fold takes, with the gap behind it. */
 const FOLD_WIDTH = 20;
+/** Pixels that the bar of the shortest time has: that it is there, and where, must be seen. */
+const BAR_WIDTH_MIN = 8;
+/** More pauses than these would hide what is between them. */
+const FOLDS_MAX = 12;
 
 interface Props {
   readonly row: number;
@@ -112,7 +116,7 @@ function Bar({ start, end }: BarProps) {
   return (
     <span
       className={end === null ? "tree-bar is-open" : "tree-bar"}
-      style={{ left: `${left * 100}%`, width: `${width * 100}%` }}
+      style={{ left: `min(${left * 100}%, 100% - ${BAR_WIDTH_MIN}px)`, width: `${width * 100}%` }}
       aria-hidden="true"
     />
   );
@@ -120,6 +124,7 @@ function Bar({ start, end }: BarProps) {
 
 /** Where a pause is folded, behind all rows. */
 export function Folds({ scale }: { readonly scale: TimeScale }) {
+  if (scale.folds.length > FOLDS_MAX) return null;
   return scale.folds.map((fold) => (
     <span
       key={fold.from}

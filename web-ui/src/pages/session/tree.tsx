@@ -126,7 +126,7 @@ function Rows(props: RowsProps) {
   return (
     <div
       ref={scroller}
-      className="tree"
+      className={props.zoom === "session" ? "tree is-whole" : "tree"}
       role="treegrid"
       aria-label="Steps"
       aria-rowcount={count}

@@ -4,6 +4,7 @@ import { failure } from "../../api/failure.ts";
 import { useMomentState, useSpansAround } from "../../api/history-queries.ts";
 import { type Read, shownOf } from "../../model/session/shown.ts";
 import type { TreeView } from "../../model/session/tree-view.ts";
+import { useLasting } from "./use-lasting.ts";
 
 /** A moment that comes faster than this needs no word. */
 const WAIT_MS = 150;
@@ -53,15 +54,4 @@ export function useRetried({ error, retry }: Shown, seenAt: number): void {
   useEffect(() => {
     if (error !== null && failure(error).kind === "unreachable") retry();
   }, [seenAt]);
-}
-
-/** True once it was true for so long. */
-function useLasting(is: boolean, forMs: number): boolean {
-  const [hasLasted, setLasted] = useState(false);
-  useEffect(() => {
-    if (!is) return setLasted(false);
-    const timer = window.setTimeout(() => setLasted(true), forMs);
-    return () => window.clearTimeout(timer);
-  }, [is, forMs]);
-  return is && hasLasted;
 }

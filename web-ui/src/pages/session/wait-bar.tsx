@@ -1,17 +1,19 @@
 import { useCallback, useRef } from "react";
 import type { State } from "../../api/decode-history.ts";
 import { useKeys } from "../../keys/use-keys.ts";
-import { inOrder, questions, takesMessage } from "../../model/asked.ts";
+import { inOrder, type Question, questions, takesMessage } from "../../model/asked.ts";
 import { gist } from "../../model/session/messages.ts";
 import { meaning } from "../../model/status.ts";
 import type { Approval } from "../../model/types.ts";
 import { visible } from "../../model/visible.ts";
 import { Button } from "../../parts/button.tsx";
 import { QuestionCard } from "../../parts/question/question-card.tsx";
+import { useAsked } from "../../parts/question/use-asked.ts";
 import { ToneMark } from "../../parts/status-mark.tsx";
 import { Left } from "../../parts/time.tsx";
 import { useRemembered } from "../../parts/use-remembered.ts";
 import { Review } from "./review.tsx";
+import type { Selection } from "./use-selection.ts";
 
 interface Props {
   readonly state: State;
@@ -19,24 +21,28 @@ interface Props {
   readonly explain: string;
   /** Whether what waits can be answered here. */
   readonly canAct: boolean;
+  readonly selection: Selection;
 }
 
 /** Why the session does not move, and the one action that moves it. */
-export function WaitBar({ state, explain, canAct }: Props) {
+export function WaitBar({ state, explain, canAct, selection }: Props) {
   const { session } = state;
   const { tone } = meaning(session.status);
   const bar = useRef<HTMLDivElement>(null);
   const [isReviewing, setReviewing] = useRemembered(`review ${session.id}`, false);
   const close = useCallback(() => setReviewing(false), [setReviewing]);
   const approvals = canAct ? inOrder(state.openApprovals) : [];
-  const asked = canAct ? questions(state.openCalls) : [];
+  const asked = useAsked(canAct ? questions(state.openCalls) : NO_QUESTIONS);
   const isAsked = approvals.length > 0;
-  const hasAnswerBox = asked.length > 0 || (canAct && takesMessage(state));
+  const isListening = canAct && takesMessage(state);
+  const isAwaited = isListening || asked.some((it) => it.isOpen);
   const review = () => {
-    if (isAsked && !isReviewing) setReviewing(true);
-    else focusFirst(bar.current, isAsked ? ".approval-question" : ".question-answer input");
+    if (isAsked) setReviewing(true);
+    else focusFirst(bar.current, ".question-answer input");
   };
-  useKeys(isAsked || hasAnswerBox ? { review } : {});
+  // While approvals are reviewed, the review knows what comes next.
+  const isReviewed = isAsked && isReviewing;
+  useKeys((isAsked || isAwaited) && !isReviewed ? { review } : {});
   const isSaid = explain !== "" && tone !== "done";
   return (
     <div ref={bar}>
@@ -60,18 +66,28 @@ export function WaitBar({ state, explain, canAct }: Props) {
           )}
         </section>
       )}
-      {canAct && isReviewing && <Review sessionId={session.id} open={approvals} onClose={close} />}
-      {hasAnswerBox && (
+      {canAct && isReviewing && (
+        <Review
+          sessionId={session.id}
+          open={approvals}
+          spanId={selection.isChosen ? selection.spanId : null}
+          onChoose={(it) => selection.selectCall(it.callId, session.headSeq)}
+          onClose={close}
+        />
+      )}
+      {(isListening || asked.length > 0) && (
         <div className="review">
           {asked.map((it) => (
-            <QuestionCard key={it.callId} sessionId={session.id} question={it} />
+            <QuestionCard key={it.question.callId} sessionId={session.id} {...it} />
           ))}
-          {asked.length === 0 && <QuestionCard sessionId={session.id} question={null} />}
+          {isListening && <QuestionCard sessionId={session.id} question={null} />}
         </div>
       )}
     </div>
   );
 }
+
+const NO_QUESTIONS: readonly Question[] = [];
 
 function focusFirst(around: HTMLElement | null, selector: string): void {
   around?.querySelector<HTMLElement>(selector)?.focus();

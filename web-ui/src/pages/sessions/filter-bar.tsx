@@ -32,7 +32,9 @@ export function FilterBar({ filter, field, onLeave, onChange }: Props) {
           aria-label="Find in titles"
           onChange={(event) => onChange({ ...filter, text: event.target.value })}
           onKeyDown={(event) => {
-            if (event.key === "Escape" && filter.text === "") onLeave();
+            if (event.key !== "Escape") return;
+            event.preventDefault();
+            onLeave();
           }}
         />
       </span>

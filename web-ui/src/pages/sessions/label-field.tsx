@@ -52,10 +52,6 @@ export function LabelField({ labels, onAdd, onRemove }: Props) {
         }}
         onKeyDown={(event) => {
           if (event.key === "Enter") finish();
-          if (event.key === "Escape") {
-            if (draft === "") event.currentTarget.blur();
-            setDraft("");
-          }
         }}
         onBlur={finish}
       />

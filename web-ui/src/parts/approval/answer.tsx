@@ -17,25 +17,13 @@ interface Props {
   ) => void;
 }
 
-/**
- * The buttons, the careful ones first. None of them has the focus by itself, and Esc only takes back
- * what is being written.
- */
+/** The buttons, the careful ones first. None of them has the focus by itself. */
 export function Answer(props: Props) {
-  const { draft, onDraft } = props;
+  const { draft } = props;
   const isNamed = useName().trim() !== "";
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: Esc of whatever is inside
-    <div
-      className="approval-answer"
-      onClick={leadToName}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || draft.type === "none") return;
-        event.preventDefault();
-        event.stopPropagation();
-        onDraft({ type: "none" });
-      }}
-    >
+    // biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: it only leads to the field
+    <div className="approval-answer" onClick={leadToName}>
       <NameField />
       {draft.type === "none" ? (
         <Choices {...props} isNamed={isNamed} />

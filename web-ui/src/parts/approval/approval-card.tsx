@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef } from "react";
+import { useId, useRef } from "react";
 import { Link } from "wouter";
 import { address } from "../../address.ts";
 import { type FailureKind, failure } from "../../api/failure.ts";
@@ -10,6 +10,7 @@ import { shortId } from "../../model/words.ts";
 import { readName } from "../../preferences.ts";
 import { CliLine, Copy } from "../copy.tsx";
 import { Age, Left } from "../time.tsx";
+import { useFocusAfter } from "../use-focus-back.ts";
 import { useRemembered } from "../use-remembered.ts";
 import { ActionView } from "./action-view.tsx";
 import { Answer } from "./answer.tsx";
@@ -41,10 +42,7 @@ export function ApprovalCard({
   const tool = visible(shown.tool);
   const isOpen = shown.status === "open" && !isSettled;
   const said = useRef<HTMLParagraphElement>(null);
-  // The button that had the focus is gone.
-  useEffect(() => {
-    if (decide.isSuccess) said.current?.focus();
-  }, [decide.isSuccess]);
+  useFocusAfter(said, !isOpen);
   const send = (
     decision: Decision,
     more: { reason?: string; arguments?: string; output?: string } = {},
@@ -61,7 +59,12 @@ export function ApprovalCard({
     decide.mutate(request, { onSuccess: onTaken });
   };
   return (
-    <article className="approval" aria-labelledby={heading} data-approval={approval.id}>
+    <article
+      className="approval"
+      tabIndex={-1}
+      aria-labelledby={heading}
+      data-approval={approval.id}
+    >
       <h2 id={heading} tabIndex={-1} className="approval-question">
         {shown.question === "may_run" ? (
           <>
@@ -86,26 +89,29 @@ export function ApprovalCard({
         />
       )}
       {decide.error !== null && <NotTaken error={decide.error} isOpen={isOpen} />}
-      {shown.status === "open" && isSettled && (
-        <p className="approval-outcome" role="status">
-          It is no longer open.
-        </p>
-      )}
-      {shown.status !== "open" && (
+      {!isOpen && (
         <p ref={said} tabIndex={-1} className="approval-outcome" role="status">
-          <strong>{outcome(shown)}</strong>
-          {shown.decidedAt !== null && (
-            <>
-              , <Age at={shown.decidedAt} isSaid />
-            </>
-          )}
-          .{shown.reason !== "" && ` “${visible(shown.reason)}”`}
+          {shown.status === "open" ? "It is no longer open." : <Outcome of={shown} />}
           {decide.isSuccess && ` ${taken(decide.variables.decision)}`}
           {decide.data?.unchanged === true && " The same was answered before; nothing changed."}
         </p>
       )}
       {isOpen && <CliLine line={commandLine(shown, draft)} />}
     </article>
+  );
+}
+
+function Outcome({ of }: { readonly of: Approval }) {
+  return (
+    <>
+      <strong>{outcome(of)}</strong>
+      {of.decidedAt !== null && (
+        <>
+          , <Age at={of.decidedAt} isSaid />
+        </>
+      )}
+      .{of.reason !== "" && ` “${visible(of.reason)}”`}
+    </>
   );
 }
 

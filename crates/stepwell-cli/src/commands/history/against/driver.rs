@@ -153,7 +153,8 @@ impl Driver {
         let mut options = EngineOptions::for_node(STAND_IN);
         // Whoever ends a run early does not want the rest.
         options.drain = Duration::ZERO;
-        let messages = record.outline.messages.iter().cloned().collect();
+        let said = record.outline.messages.iter();
+        let messages = said.map(|it| (it.step, it.content.clone())).collect();
         let engine = Engine::new(ports, options);
         let (gates, session_id) = (receiver, None);
         Self {

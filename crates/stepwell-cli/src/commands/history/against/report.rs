@@ -364,6 +364,7 @@ mod tests {
             what: "reply".into(),
             a: Some(format!("{alike}left")),
             b: Some(format!("{alike}right")),
+            ..Difference::default()
         };
         let words = in_words(&it);
         assert!(words.contains("left\" → ") && words.ends_with("right\""), "{words}");
