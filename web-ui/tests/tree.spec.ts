@@ -1,7 +1,7 @@
 import { expect, type Page } from "@playwright/test";
 import { longSession } from "./long-session.ts";
 import { test } from "./stage.ts";
-import { HELLO } from "./stories.ts";
+import { completed, HELLO } from "./stories.ts";
 
 const EVENTS = 8_000;
 
@@ -90,6 +90,44 @@ test("in a past moment the first and the last row are those of that moment", asy
   await page.keyboard.press("Home");
   await expect(page.getByRole("log", { name: "Conversation" })).toBeFocused();
   await expect(selected(page)).not.toHaveAttribute("aria-rowindex", "1");
+});
+
+test("a row that was open then tells what was known then", async ({ page, stage }) => {
+  const id = await completed(stage);
+  const call = tree(page).locator("[id='span-call:1.1']");
+  const step = tree(page).locator("[id='span-step:1']");
+  await page.goto(`${stage.url}/s/${id}`);
+  await expect(call).toContainText("on worker");
+  await expect(call).toHaveAttribute("aria-expanded", "true");
+  await page.goto(`${stage.url}/s/${id}@3`);
+  await expect(page.getByLabel("The past")).toContainText("event 3 of");
+  // Asked for, and not even looked at: no worker, no time, nothing below it.
+  await expect(call).toContainText("echo pushed > pushed.txt");
+  await expect(call).not.toContainText("on worker");
+  await expect(call.getByRole("gridcell").last()).toHaveText("…");
+  await expect(call).not.toHaveAttribute("aria-expanded");
+  await expect(step.getByRole("gridcell").last()).toHaveText("…");
+  await page.getByRole("slider", { name: "Moment of the session" }).press("ArrowRight");
+  await expect(page.getByLabel("The past")).toContainText("event 4 of");
+  await expect(call).toHaveAttribute("aria-expanded", "true");
+  await expect(tree(page).getByRole("row").last()).toContainText("waits");
+});
+
+test("the first look asks for the messages, then once for the newest rows, then for the strip", async ({
+  page,
+  stage,
+}) => {
+  await stage.start(HELLO);
+  const it = await longSession(stage, EVENTS);
+  const asked: string[] = [];
+  page.on("request", (request) => {
+    const call = request.url().split("/").at(-1) ?? "";
+    if (["GetState", "ListSpans", "GetTimeline"].includes(call)) asked.push(call);
+  });
+  await page.goto(`${stage.url}/s/${it.id}`);
+  await expect(page.locator(".scrubber-live")).toHaveText("the end");
+  await expect(tree(page).getByRole("row").last()).toBeInViewport();
+  expect(asked).toEqual(["GetState", "ListSpans", "GetTimeline"]);
 });
 
 test("over the time of a long session each row in sight has a mark that can be seen", async ({

@@ -15,5 +15,6 @@ export function askAhead(
   view: TreeView = WHOLE,
 ): void {
   void cache.prefetchQuery(momentState(sessionId, seq));
-  void cache.prefetchQuery(spansAround(sessionId, view, seq));
+  // Of now the messages come first: a server that makes the tree anew has no hand free for them.
+  if (seq !== null) void cache.prefetchQuery(spansAround(sessionId, view, seq));
 }

@@ -152,6 +152,8 @@ export interface SpanWindow {
   readonly total: number;
   /** Row of the span that was asked for. */
   readonly around: number;
+  /** That span; the session may stand far before the rows. `null` when none was asked for. */
+  readonly asked: Span | null;
   /** Head of the session when they were read. */
   readonly headSeq: number;
   /** `viewKey` of what they are rows of. */
@@ -174,8 +176,10 @@ async function spanWindow(
   };
   const request = { sessionId, limit, ...folds, ...depth, ...place };
   const it = await sessionsClient.listSpans(request, within(signal));
+  const asked = it.spans[it.aroundRow - it.firstRow] ?? it.ancestors[it.aroundRow];
   return {
     rows: it.spans.map(decode.span),
+    asked: asked === undefined ? null : decode.span(asked),
     first: it.firstRow,
     total: it.totalRows,
     around: it.aroundRow,

@@ -66,8 +66,11 @@ fn window(
     let around = if request.around_last { index.head() } else { Seq(request.around_seq) };
     let around = Some(around).filter(|it| *it > Seq(0));
     let around = around.and_then(|seq| view.position_at(seq));
+    let last_window = total.saturating_sub(count);
     let first = match around {
-        Some(row) => row.saturating_sub(count / 2).min(total.saturating_sub(count)),
+        // The last event of a session that is over is about the whole of it.
+        Some(0) if request.around_last => last_window,
+        Some(row) => row.saturating_sub(count / 2).min(last_window),
         None => request.from_row,
     };
     // One more: what follows tells whether something is left out.

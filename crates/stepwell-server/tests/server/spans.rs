@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_ports::memory::MemoryStore;
 use stepwell_proto::v1::{
-    GetSpanRequest, ListSpansRequest, ListSpansResponse, SessionStatus, Span,
+    CancelSessionRequest, GetSpanRequest, ListSpansRequest, ListSpansResponse, SessionStatus, Span,
 };
 use stepwell_server::ServerOptions;
 use tonic::Code;
@@ -77,6 +77,22 @@ async fn subtrees_and_depths_can_be_left_out() {
     let many = ListSpansRequest { expanded: vec!["x".into(); 1_001], ..of(&id) };
     let error = client.list_spans(many).await.unwrap_err();
     expect(&error, Code::InvalidArgument, "expanded: has 1001 spans, at most 1000");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_last_rows_of_a_session_that_is_over_come_with_the_session() {
+    let world = World::new(&[Turn::Say(&["One."]), Turn::Say(&["Two."])]).await;
+    let id = world.create(TALKER).await;
+    world.until_status(&id, SessionStatus::WaitingInput).await;
+    let cancel = CancelSessionRequest { session_id: id.clone(), ..Default::default() };
+    world.sessions().await.cancel_session(cancel).await.unwrap();
+    world.until_status(&id, SessionStatus::Cancelled).await;
+    let all = list(&world, of(&id)).await;
+    let last = list(&world, ListSpansRequest { around_last: true, limit: 1, ..of(&id) }).await;
+    assert_eq!(last.spans, all.spans[all.spans.len() - 1..]);
+    assert_eq!((last.around_row, last.first_row), (0, last.total_rows - 1));
+    assert_eq!(last.ancestors[0], all.spans[0]);
     world.stop().await;
 }
 

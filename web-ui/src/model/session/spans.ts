@@ -27,16 +27,28 @@ export interface Span {
 export interface Then {
   readonly seq: number;
   readonly time: number;
+  /** Arguments of the calls that were open, by the number of the call. */
+  readonly calls: ReadonlyMap<string, string>;
 }
 
-/** The span as it stood then; `null` when it had not begun. */
-export function asOf(span: Span, then: Then | null): Span | null {
-  if (then === null) return span;
+/**
+ * The span as it stood then; `null` when it had not begun. What later events may have said of it is
+ * left out. `next` is the row below it, where that is known.
+ */
+export function asOf(span: Span, then: Then | null, next?: Span): Span | null {
+  if (then === null || span.lastSeq <= then.seq) return span;
   if (span.firstSeq > then.seq) return null;
+  const children = isEmptyThen(span, then, next) ? 0 : span.children;
+  const known = { ...span, lastSeq: then.seq, detail: "", size: null, children };
   // A late report touches a span that had ended long before.
-  const hadEnded = span.lastSeq <= then.seq || (span.end !== null && span.end < then.time);
-  if (hadEnded) return span;
-  return { ...span, end: null, lastSeq: then.seq, status: "open", detail: "", size: null };
+  if (span.end !== null && span.end < then.time) return known;
+  const detail = then.calls.get(callIdOf(span)) ?? "";
+  return { ...known, end: null, status: "open", detail };
+}
+
+/** Whether all that is below it began later: the first one did. */
+function isEmptyThen(span: Span, then: Then, next: Span | undefined): boolean {
+  return next?.parentId === span.id && next.firstSeq > then.seq;
 }
 
 /**

@@ -53,9 +53,10 @@ const CALM_MS = 200;
 export function SessionPage({ moment, isReadOnly = false }: Props) {
   const { sessionId } = moment;
   const { seq, latest, set: setSeq } = useMoment(moment);
-  // What is read first is painted first: the strip of a long session is some work.
+  // What is read first is painted first, then the tree, then the strip: both are some work.
   const [isPainted, setPainted] = useState(false);
-  const feed = useFeed(sessionId, isPainted);
+  const [hasTree, setTree] = useState(false);
+  const feed = useFeed(sessionId, hasTree);
   const { strip } = feed;
   const head = useCalm(strip.length, CALM_MS);
   const wanted = seq === null || (head > 0 && seq >= head) ? null : seq;
@@ -72,14 +73,20 @@ export function SessionPage({ moment, isReadOnly = false }: Props) {
   const isNow = shownSeq === null;
   // Before the strip is there, the row of that moment knows its time.
   const time = head > 0 ? timeAt(strip, shownSeq ?? head) : (state?.session.updatedAt ?? 0);
-  const then = useMemo(
-    (): Then | null => (shownSeq === null ? null : { seq: shownSeq, time }),
-    [shownSeq, time],
-  );
+  const openCalls = state?.openCalls;
+  const then = useMemo((): Then | null => {
+    if (shownSeq === null) return null;
+    const calls = new Map(openCalls?.map((it) => [it.callId, it.arguments]));
+    return { seq: shownSeq, time, calls };
+  }, [shownSeq, time, openCalls]);
   const shown = shownSeq ?? head;
   // The state tells the head before the strip is there.
   const known = Math.max(head, state?.headSeq ?? 0);
-  const selection = useSelection(sessionId, view, then, known);
+  const selection = useSelection(sessionId, view, then, known, isPainted);
+  const isTreeAnswered = selection.around !== undefined || selection.error !== null;
+  useEffect(() => {
+    if (isTreeAnswered) setTree(true);
+  }, [isTreeAnswered]);
   useTitle(state?.session.title ?? sessionId);
   const { clear } = selection;
   const cache = useQueryClient();

@@ -20,8 +20,8 @@ const FOLDS_MAX = 12;
 interface Props {
   readonly row: number;
   readonly top: number;
-  /** `null` while it is read. */
-  readonly span: Span | null;
+  /** `undefined` while it is read, `null` when it had not begun at the moment that is shown. */
+  readonly span: Span | null | undefined;
   readonly isSelected: boolean;
   readonly onSelect: (span: Span, row: number) => void;
   readonly onFold: (span: Span) => void;
@@ -42,7 +42,9 @@ interface BarScaleOf {
 export const TreeRow = memo(function TreeRow(props: Props) {
   const { row, top, span, isSelected, onSelect, onFold } = props;
   const style = { top };
-  if (span === null) return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
+  if (span === null) return null;
+  if (span === undefined)
+    return <div className="tree-row is-unread" style={style} aria-hidden="true" />;
   const { isFolded } = span;
   const family = isBad(span.status) ? "error" : familyOfSpan(span.kind);
   const words = statusWords(span);

@@ -66,8 +66,9 @@ function Rows(props: RowsProps) {
   const count = props.rowsThen ?? all;
   const spanAt = useCallback(
     (row: number): Span | null | undefined => {
-      const span = rows.get(row) ?? around.rows[row - around.first];
-      return span === undefined ? undefined : asOf(span, then);
+      const nowAt = (row: number) => rows.get(row) ?? around.rows[row - around.first];
+      const span = nowAt(row);
+      return span === undefined ? undefined : asOf(span, then, nowAt(row + 1));
     },
     [rows, around, then],
   );
@@ -138,7 +139,7 @@ function Rows(props: RowsProps) {
         <Folds scale={scale} />
         <BarScale value={bars}>
           {inSight.map(({ index, start }) => {
-            const span = spanAt(index) ?? null;
+            const span = spanAt(index);
             return (
               <TreeRow
                 // What is elsewhere needs other words, not other elements.
@@ -146,7 +147,7 @@ function Rows(props: RowsProps) {
                 row={index}
                 top={start}
                 span={span}
-                isSelected={span !== null && span.id === selectedId}
+                isSelected={span != null && span.id === selectedId}
                 onSelect={walk.select}
                 onFold={onFold}
               />

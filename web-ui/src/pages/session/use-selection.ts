@@ -48,25 +48,26 @@ export interface Selection {
   readonly clear: () => void;
 }
 
-/** The one selection that tree, conversation and inspector share. */
+/** The one selection that tree, conversation and inspector share; asks for rows once they are wanted. */
 export function useSelection(
   sessionId: string,
   view: TreeView,
   then: Then | null,
   head: number,
+  isWanted: boolean,
 ): Selection {
   const [latest, setChosen] = useState<Chosen | null>(null);
   const of = then?.seq ?? null;
   // What is chosen while another moment is read is of the one that is on the screen until then.
   const chosen = latest?.of === of ? latest : null;
-  const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head);
+  const read = useSpansAround(sessionId, view, chosen?.seq ?? then?.seq ?? null, head, isWanted);
   const { data: around, refetch } = read;
   const atThen = useSpansAround(sessionId, view, then?.seq ?? null, head, then !== null).data;
   const named = around?.rows.findIndex((it) => it.id === chosen?.spanId) ?? -1;
-  const place = around === undefined ? -1 : named >= 0 ? named : around.around - around.first;
+  const row = around === undefined ? null : named >= 0 ? around.first + named : around.around;
   // What was read is around what was chosen before.
   const early = named < 0 && read.isPlaceholderData ? chosen?.row : undefined;
-  const span = early?.span ?? around?.rows[place] ?? null;
+  const span = early?.span ?? around?.rows[named] ?? around?.asked ?? null;
   const spanId = chosen?.spanId ?? span?.id ?? null;
   const shown = then?.seq ?? head;
   const isChosen = chosen !== null;
@@ -78,7 +79,7 @@ export function useSelection(
     around,
     error: read.error,
     retry: useCallback(() => void refetch(), [refetch]),
-    row: early?.at ?? (around === undefined || place < 0 ? null : around.first + place),
+    row: early?.at ?? row,
     rowsThen:
       then === null || atThen === undefined ? null : rowsThen(atThen.rows, atThen.first, then),
     message,
