@@ -294,6 +294,25 @@ test("who is slower with an answer learns it, and keeps what was written", async
   await expect(card).toHaveCount(0);
 });
 
+test("an approval and a question leave room for what happened", async ({ page, stage }) => {
+  await stage.start(`
+[[step]]
+tool_calls = [
+  { name = "shell", arguments = { command = "echo a > a.txt" } },
+  { name = "ask_user", arguments = { question = "Which of the two folders?" } },
+]
+`);
+  const agent = AGENT.replace("[", '["ask_user", ');
+  const id = await stage.submit(stage.file("agent.toml", agent), "Two things.");
+  await until(stage, id, "waiting_approval");
+  await page.goto(`${stage.url}/s/${id}`);
+  await page.getByRole("button", { name: "Review" }).click();
+  await expect(page.locator(".review")).toHaveCount(2);
+  await expect(page.locator(".scrubber-line")).toBeInViewport({ ratio: 1 });
+  const panes = await page.locator(".session-moment").boundingBox();
+  expect(panes?.height).toBeGreaterThan(150);
+});
+
 for (const [where, size] of [
   ["on a phone", { width: 390, height: 844 }],
   ["on a low screen", { width: 1280, height: 500 }],
