@@ -301,7 +301,7 @@ fn model_failed(state: &mut SessionState, it: &ModelFailed, at: TimestampMs) -> 
     state.failure_handled = false;
     state.quota_waits += u32::from(it.error == ModelErrorKind::QuotaExhausted);
     if let Some(agent) = state.agent().cloned() {
-        state.turns.failed(&agent, it, state.quota_waits, at);
+        state.turns.failed(&agent, it, at);
     }
     show_inbox(state)?;
     Ok(())

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use crate::event::{LimitKind, ModelErrorKind, Outcome, Question, Timer};
 use crate::pending::may_repeat;
 use crate::state::{Approval, Call, CallStatus, Phase, SessionState, Stop};
+use crate::turns::told;
 
 /// One sentence from the state alone. What only the live engine knows (no worker offers the tool,
 /// the disk is full) is added by whoever has it.
@@ -93,14 +94,18 @@ fn backoff(state: &SessionState, attempt: u32) -> String {
     };
     let since = state.failing_since.map(|at| format!("it has failed since {}, ", at.to_utc()));
     let since = since.unwrap_or_default();
-    let cause = format!("{since}{}: {}", failure.endpoint, failure.message);
+    // Why the model is waited for that is asked next, where it failed itself.
+    let own = state.turns.last_of(state.place(attempt));
+    let error = own.map_or(failure.error, |it| it.error);
+    let cause = format!("{since}{}", own.map_or_else(|| told(failure), |it| it.told.clone()));
     // What is paused asks when somebody lets it, whatever the timer says.
     let fallback = state.agent().and_then(|it| it.model.fallback(state.place(attempt)));
     let whom = match fallback {
         Some(fallback) => format!("the fallback model `{}`", fallback.name),
         None => "the model again".to_string(),
     };
-    let is_quota = failure.error == ModelErrorKind::QuotaExhausted && fallback.is_none();
+    let is_quota =
+        error == ModelErrorKind::QuotaExhausted && !failure.elsewhere && fallback.is_none();
     match state.timers.get(&Timer::ModelRetry).filter(|_| state.paused.is_none()) {
         Some(due_at) if is_quota => {
             format!(

@@ -230,7 +230,11 @@ fn after_failure(
     let is_quota = failure.error == ModelErrorKind::QuotaExhausted;
     let attempts = failure.attempt.saturating_sub(state.quota_waits);
     if !is_quota && attempts >= agent.retry.attempts_max {
-        return failed(format!("{attempts} attempts failed, the last: {told}"));
+        let reason = match state.turns.said_by_several(&agent.model) {
+            Some(said) => format!("{attempts} attempts failed: {said}"),
+            None => format!("{attempts} attempts failed, the last: {told}"),
+        };
+        return failed(reason);
     }
     let due_at = now.plus_ms(match rule {
         FallbackRule::ByAttempt => backoff_ms(state, agent, failure),

@@ -53,7 +53,7 @@ impl EmbeddingPort for OpenAiClient {
     ) -> Result<Embeddings, ModelFailure> {
         let targets = Target::all(&request.model)?;
         // No replica holds anything of it, so it goes where least is to do.
-        let affinity = Affinity { key: key_of(&request.texts), holder: None };
+        let affinity = Affinity { key: key_of(&request.texts), ..Affinity::default() };
         let placed = self.endpoints.place(targets, &affinity);
         let (target, lease) = placed.ok_or_else(Target::nowhere)?;
         let target = target.in_api("embeddings");

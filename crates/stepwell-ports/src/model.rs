@@ -1,5 +1,6 @@
 //! The model: one request, its answer or its failure, tokens on the way.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -41,6 +42,15 @@ pub struct Affinity {
     pub key: String,
     /// The address that answered last, as [`ModelAnswer::endpoint`] named it.
     pub holder: Option<String>,
+    /// Addresses that failed to answer this request before, and how often.
+    pub failed: BTreeMap<String, u32>,
+}
+
+impl Affinity {
+    /// How often `endpoint` failed to answer this request before.
+    pub fn failures_at(&self, endpoint: &str) -> u32 {
+        self.failed.get(endpoint).copied().unwrap_or_default()
+    }
 }
 
 /// A piece of an answer on its way to watchers. Never stored.
@@ -112,7 +122,8 @@ pub struct ModelFailure {
     pub time_limit: Option<TimeLimit>,
     /// What did not fit, for a prompt that is too long.
     pub context: Option<ContextSize>,
-    /// It is this replica that refuses; another one of the same model may not.
+    /// It is this replica that refuses or has no quota left; another one of the same model may take
+    /// the request now.
     pub elsewhere: bool,
 }
 

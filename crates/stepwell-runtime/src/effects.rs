@@ -195,6 +195,7 @@ impl Effects {
                     affinity: Affinity {
                         key: state.prefix_key.clone(),
                         holder: state.prefix_holder.clone(),
+                        failed: state.turns.failed_at().clone(),
                     },
                     prompt: state.request(*attempt),
                 };

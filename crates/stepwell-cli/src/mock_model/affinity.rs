@@ -47,7 +47,7 @@ async fn session(client: &OpenAiClient, urls: &[String; 2], number: u32, way: Wa
     let (mut usage, mut moves) = (Usage::default(), 0);
     let mut agent = agent(urls[0].clone());
     let mut prompt = Prompt::new(&agent, &format!("task {number}"));
-    let mut affinity = Affinity { key: format!("session-{number}"), holder: None };
+    let mut affinity = Affinity { key: format!("session-{number}"), ..Affinity::default() };
     for step in 1..=STEPS {
         match way {
             Way::Affinity => agent.model.replicas = vec![urls[1].clone()],

@@ -226,7 +226,8 @@ pub struct ModelFailed {
     /// What did not fit, for [`ModelErrorKind::ContextTooLong`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextSize>,
-    /// It is this replica that refuses; another one of the same model may not.
+    /// It is this replica that refuses or has no quota left; another one of the same model may take
+    /// the request now.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub elsewhere: bool,
 }
@@ -235,6 +236,11 @@ impl ModelFailed {
     /// Whether the same request to the same model can only fail again.
     pub fn is_refusal(&self) -> bool {
         !self.error.is_transient() && !self.elsewhere
+    }
+
+    /// Whether nobody takes the request before a quota is filled again.
+    pub fn waits_for_quota(&self) -> bool {
+        self.error == ModelErrorKind::QuotaExhausted && !self.elsewhere
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which replica is asked. Pure: what is known of the replicas, the session's key, and a choice.
 //!
 //! A session stays with the replica that holds its prefix: reading a prompt anew costs far more than a
-//! place in a queue. It moves only when that replica cannot be asked or is much more loaded than the
-//! best. Who holds nothing yet is spread by load, and among those about equally loaded by rendezvous
+//! place in a queue. It moves only when that replica cannot be asked, failed the same request more than
+//! once, or is much more loaded than the best. A request goes to none that failed it more often than
+//! another that can be asked. Who holds nothing yet is spread by load, and among those about equally loaded by rendezvous
 //! hashing: every process comes to the same choice without telling another, and a replica that is
 //! gone moves only the sessions that were its own.
 
@@ -41,6 +42,8 @@ pub struct Candidate<'a> {
     pub standing: Standing,
     /// Requests that it works on or that wait there, weighed ([`ONE_REQUEST`] each).
     pub load: u64,
+    /// How often it failed this request before.
+    pub failures: u32,
 }
 
 /// Why a replica was chosen.
@@ -50,7 +53,7 @@ pub enum Why {
     Held,
     /// Nobody holds the prefix: by load, then by hash.
     Placed,
-    /// The one that holds the prefix cannot be asked.
+    /// The one that holds the prefix cannot be asked, or failed this request more than once.
     HolderDown,
     /// The one that holds the prefix is much more loaded.
     HolderLoaded,
@@ -79,9 +82,16 @@ pub fn choose(
     holder: Option<&str>,
 ) -> Option<(usize, Why)> {
     let held = holder.and_then(|it| candidates.iter().position(|one| one.endpoint == it));
-    let ready = |one: &Candidate<'_>| matches!(one.standing, Standing::Ready);
-    let least = candidates.iter().filter(|one| ready(one)).map(|one| one.load).min();
+    // One failure may be chance, and reading a prompt anew is dear.
+    let failures =
+        |one: &Candidate<'_>| one.failures.saturating_sub(u32::from(holder == Some(one.endpoint)));
+    let open = || candidates.iter().filter(|one| !matches!(one.standing, Standing::Down { .. }));
+    let fewest = open().map(failures).min().unwrap_or_default();
+    let is_out = |one: &Candidate<'_>| failures(one) > fewest;
+    let ready = |one: &&Candidate<'_>| matches!(one.standing, Standing::Ready) && !is_out(one);
+    let least = candidates.iter().filter(ready).map(|one| one.load).min();
     let why = match (held, held.and_then(|at| candidates.get(at))) {
+        (Some(_), Some(holder)) if is_out(holder) => Why::HolderDown,
         (Some(at), Some(holder)) => match holder.standing {
             Standing::Ready if !is_much_more(holder.load, least) => return Some((at, Why::Held)),
             Standing::Ready => Why::HolderLoaded,
@@ -91,6 +101,7 @@ pub fn choose(
         (Some(_) | None, _) => Why::Placed,
     };
     let fits = |one: &Candidate<'_>| match one.standing {
+        Standing::Ready | Standing::Trial if is_out(one) => false,
         Standing::Ready => least.is_some_and(|least| one.load <= least + ABOUT_EQUAL),
         // Somebody must find out, and who holds nothing loses the least.
         Standing::Trial => why == Why::Placed || least.is_none(),
@@ -138,7 +149,8 @@ mod tests {
 
     fn replicas(standings: &[(Standing, u64)]) -> Vec<Candidate<'static>> {
         let with = |(endpoint, (standing, requests)): (&&'static str, &(Standing, u64))| {
-            Candidate { endpoint, standing: *standing, load: requests * ONE_REQUEST }
+            let load = requests * ONE_REQUEST;
+            Candidate { endpoint, standing: *standing, load, failures: 0 }
         };
         NAMES.iter().zip(standings).map(with).collect()
     }
@@ -175,6 +187,36 @@ mod tests {
         ] {
             let found = choose(&replicas(&standings), "k", Some(NAMES[0]));
             assert_eq!(found, Some(chosen), "{standings:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_goes_to_none_that_failed_it_more_often() {
+        use Standing::{Down, Ready, Trial};
+        let down = Down { until_ms: 5 };
+        let cases = [
+            // Who holds nothing leaves the one that failed, even if somebody must find out.
+            ([(Trial, 1), (Ready, 0)], None, 1),
+            ([(Ready, 1), (Trial, 0)], None, 1),
+            ([(Ready, 1), (Ready, 2)], None, 0),
+            ([(Ready, 0), (down, 0)], None, 0),
+            ([(Ready, 3), (down, 0)], None, 0),
+            // One failure is forgiven to the holder of the prefix.
+            ([(Ready, 1), (Ready, 0)], Some(0), 0),
+            ([(Trial, 1), (Ready, 0)], Some(0), 0),
+            ([(Ready, 2), (Ready, 0)], Some(0), 1),
+            ([(Ready, 2), (Ready, 1)], Some(0), 0),
+            ([(Trial, 2), (Trial, 0)], Some(0), 1),
+        ];
+        for (each, holder, chosen) in cases {
+            let standings = each.map(|(standing, _)| (standing, 0));
+            let mut replicas = replicas(&standings);
+            for (one, (_, failures)) in replicas.iter_mut().zip(each) {
+                one.failures = failures;
+            }
+            let holder = holder.map(|at: usize| NAMES[at]);
+            let found = ["k", "l", "m", "n"].map(|key| choose(&replicas, key, holder).unwrap().0);
+            assert_eq!(found, [chosen; 4], "{each:?} {holder:?}");
         }
     }
 

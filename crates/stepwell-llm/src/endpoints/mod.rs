@@ -29,6 +29,9 @@ use crate::target::Target;
 /// Replicas that are remembered, at most. Whoever was not asked for longest is forgotten first.
 const REPLICAS_MAX: usize = 4_096;
 
+/// How long a replica without quota is left alone when it does not say how long.
+const QUOTA_MS: u64 = 60_000;
+
 /// What is known of all replicas.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
@@ -74,6 +77,7 @@ impl Endpoints {
                 endpoint,
                 standing: it.health.standing(now_ms),
                 load: it.health.load(now_ms),
+                failures: affinity.failures_at(endpoint),
             })
             .collect();
         let (at, why) = choose(&candidates, &affinity.key, affinity.holder.as_deref())?;
@@ -152,7 +156,11 @@ impl Lease {
                 let shorter = failure.retry_after_ms.map(|asked_ms| asked_ms.min(free_in_ms));
                 ModelFailure {
                     retry_after_ms: shorter.filter(|wait_ms| *wait_ms > 0),
-                    elsewhere: is_own(&failure) && self.endpoints.any_serves(&self.peers),
+                    elsewhere: if failure.kind == ModelErrorKind::QuotaExhausted {
+                        free_in_ms == 0
+                    } else {
+                        is_own(&failure) && self.endpoints.any_serves(&self.peers)
+                    },
                     ..failure
                 }
             }
@@ -173,9 +181,12 @@ impl Drop for Lease {
 fn ending_of(failure: &ModelFailure) -> Ending {
     match failure.kind {
         ModelErrorKind::Transport => Ending::Unreachable,
-        ModelErrorKind::Overloaded
-        | ModelErrorKind::RateLimited
-        | ModelErrorKind::QuotaExhausted => Ending::Busy { retry_after_ms: failure.retry_after_ms },
+        ModelErrorKind::QuotaExhausted => {
+            Ending::Busy { retry_after_ms: failure.retry_after_ms.or(Some(QUOTA_MS)) }
+        }
+        ModelErrorKind::Overloaded | ModelErrorKind::RateLimited => {
+            Ending::Busy { retry_after_ms: failure.retry_after_ms }
+        }
         ModelErrorKind::Timeout => match failure.time_limit {
             Some(TimeLimit::Connect) => Ending::Unreachable,
             Some(TimeLimit::FirstToken | TimeLimit::BetweenTokens) => Ending::Silent,
@@ -227,7 +238,11 @@ mod tests {
 
     fn affinity(key: &str, holder: Option<&str>) -> Affinity {
         let holder = holder.map(|host| format!("http://{host}/v1/chat/completions"));
-        Affinity { key: key.into(), holder }
+        Affinity { key: key.into(), holder, ..Affinity::default() }
+    }
+
+    fn affinity_of(endpoint: &str) -> Affinity {
+        Affinity { holder: Some(endpoint.into()), ..affinity("k", None) }
     }
 
     fn failure(kind: ModelErrorKind) -> Result<(), ModelFailure> {
@@ -243,7 +258,7 @@ mod tests {
         let (second, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
         assert_ne!(first.endpoint, second.endpoint);
         lease.end(Ok(())).unwrap();
-        let held = Affinity { key: "k".into(), holder: Some(second.endpoint.clone()) };
+        let held = affinity_of(&second.endpoint);
         let (third, _lease) = endpoints.place(targets(&hosts), &held).unwrap();
         assert_eq!(third.endpoint, second.endpoint);
     }
@@ -259,6 +274,42 @@ mod tests {
         let _ = lease.end::<()>(Err(hung));
         let (next, _lease) = endpoints.place(targets(&hosts), &holder).unwrap();
         assert!(next.endpoint.contains("//b"), "{}", next.endpoint);
+    }
+
+    /// Whoever is asked fails, as one request sees it that is repeated whenever all may be asked again.
+    #[test]
+    fn a_request_goes_round_among_replicas_that_fail_it() {
+        for kind in [ModelErrorKind::ServerError, ModelErrorKind::BadResponse] {
+            let endpoints = Arc::new(Endpoints::new());
+            let hosts = ["a", "b", "c", "d"];
+            let mut affinity = affinity("k", None);
+            let mut asked = Vec::new();
+            for _ in 0..hosts.len() {
+                let (target, lease) = endpoints.place(targets(&hosts), &affinity).unwrap();
+                let _ = lease.end(failure(kind));
+                *affinity.failed.entry(target.endpoint.clone()).or_default() += 1;
+                asked.push(target.endpoint);
+            }
+            asked.sort();
+            asked.dedup();
+            assert_eq!(asked.len(), hosts.len(), "each once: {asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_used_up_quota_sends_the_request_to_a_replica_that_is_free() {
+        let endpoints = Arc::new(Endpoints::new());
+        let hosts = ["a", "b"];
+        let ask = || {
+            let (target, lease) = endpoints.place(targets(&hosts), &affinity("k", None)).unwrap();
+            let outcome = lease.end(failure(ModelErrorKind::QuotaExhausted));
+            (target.endpoint, outcome.unwrap_err().elsewhere)
+        };
+        let (first, elsewhere) = ask();
+        assert!(elsewhere, "the other is free");
+        let (second, elsewhere) = ask();
+        assert_ne!(first, second);
+        assert!(!elsewhere, "both have none left: that is waited for");
     }
 
     /// The wait that `host`, which is asked first, ends with when it asks for an hour.

@@ -166,7 +166,7 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
         ];
         let targets = || listeners.iter().map(target).collect::<Vec<_>>();
-        let affinity = Affinity { key: "k".into(), holder: None };
+        let affinity = Affinity { key: "k".into(), ..Affinity::default() };
         // They are asked only once a session used them.
         drop(endpoints.place(targets(), &affinity));
         let clients = Clients::default();

@@ -20,7 +20,7 @@ async fn a_session_leaves_a_dead_replica_and_stays_where_it_was_answered() {
         let (gone, there) = (Peer::listen().await, Peer::listen().await);
         let mut sent = request(gone.base_url(), PATIENT);
         sent.model.replicas.push(there.base_url());
-        sent.affinity = Affinity { key: key.into(), holder: None };
+        sent.affinity = Affinity { key: key.into(), ..Affinity::default() };
         drop(gone);
         let client = OpenAiClient::new();
         let bytes = answer();
