@@ -75,7 +75,7 @@ pub(crate) struct CallPiece<'a> {
     #[serde(default)]
     pub(crate) index: Option<WireIndex>,
     #[serde(default)]
-    pub(crate) id: Option<WireText>,
+    pub(crate) id: Option<WireId>,
     #[serde(borrow, default)]
     pub(crate) function: Option<FunctionPiece<'a>>,
 }
@@ -111,6 +111,21 @@ impl<'de> Deserialize<'de> for WireIndex {
         whole_number(written.trim_matches('"'))
             .map(Self)
             .ok_or_else(|| de::Error::custom(format!("an index is no whole number: {written}")))
+    }
+}
+
+/// What a server calls a call: a text, or a number, of which the digits are taken.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct WireId(pub(crate) String);
+
+impl<'de> Deserialize<'de> for WireId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = <&RawValue>::deserialize(deserializer)?.get();
+        if written.parse::<i64>().is_ok() {
+            return Ok(Self(written.to_owned()));
+        }
+        let text = serde_json::from_str::<WireText>(written);
+        text.map(|WireText(text)| Self(text)).map_err(de::Error::custom)
     }
 }
 

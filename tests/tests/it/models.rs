@@ -197,6 +197,49 @@ async fn a_replica_that_refuses_ends_no_session_that_another_can_serve() -> Resu
     Ok(())
 }
 
+/// A server that is there and broken.
+const BROKEN: &str = r#"
+[[step]]
+content = "never said"
+fault = { kind = "status", status = 500, message = "broken", times = 1000 }
+"#;
+
+/// An account without money.
+const EMPTY: &str = r#"
+[[step]]
+content = "never said"
+fault = { kind = "status", status = 402, message = "insufficient_quota", times = 1000 }
+"#;
+
+#[tokio::test]
+async fn one_sound_replica_among_broken_ones_is_found() -> Result<()> {
+    let scene = Scene::start().await?;
+    let serves = scene.model("serves", "[[step]]\ncontent = \"Served.\"").await?;
+    for (name, script) in [("broken", BROKEN), ("empty", EMPTY), ("refuses", REFUSES)] {
+        let one = scene.model(&format!("{name}-1"), script).await?;
+        let two = scene.model(&format!("{name}-2"), script).await?;
+        let model = format!(
+            "[model]\nname = \"mock\"\nbase_url = {:?}\nreplicas = [{:?}, {:?}]",
+            one.url(),
+            two.url(),
+            serves.url()
+        );
+        for number in 0..4 {
+            let task = format!("Say it, {number}.");
+            let session_id = scene.api.create(&task, &agent_with(&[], &model)).await?;
+            scene.api.until_status(&session_id, SessionStatus::Completed).await?;
+            let events = scene.api.events(&session_id).await?;
+            let failed = of_kind(&events, "model_failed");
+            let mut asked: Vec<_> = failed.iter().map(|it| it.text("endpoint")).collect();
+            asked.sort_unstable();
+            asked.dedup();
+            ensure!(asked.len() == failed.len(), "{name}: one was asked twice: {failed:?}");
+            scene.check_replay(&session_id).await?;
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_fallback_without_its_key_is_passed_over() -> Result<()> {
     let scene = Scene::start().await?;

@@ -313,11 +313,7 @@ fn no_model(server_answers: bool) -> Finding {
 fn models_found(url: &str, models: &[String], wanted: Option<&str>) -> Finding {
     if models.is_empty() {
         let message = format!("{url} answers, but lists no models");
-        return Finding::fail(
-            "model",
-            message,
-            "load a model there, or check the URL",
-        );
+        return Finding::fail("model", message, "load a model there, or check the URL");
     }
     let mut named = models.iter().take(MODELS_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     if models.len() > MODELS_NAMED_MAX {

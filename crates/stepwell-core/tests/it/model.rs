@@ -271,6 +271,49 @@ fn the_turn_moves_on_by_need() {
     }
 }
 
+/// A world with one fallback, to which the turn moves by need.
+fn with_fallback(attempts_max: u32) -> World {
+    let mut agent = agent();
+    agent.retry.attempts_max = attempts_max;
+    agent.model.fallbacks = vec![fallback("other", 1)];
+    agent.model.fallback_rule = FallbackRule::ByNeed;
+    World::of(agent)
+}
+
+#[test]
+fn attempts_that_several_models_failed_end_with_what_each_said_last() {
+    let mut world = with_fallback(2);
+    world.when(met(&world, ModelErrorKind::ServerError, None));
+    world.wake();
+    let mut refusal = crate::world::failure(1, 2, ModelErrorKind::Unauthorized);
+    refusal.message = "wrong key".into();
+    world.when(Input::ModelFailed(refusal));
+    let EventBody::SessionFinished(end) = world.last() else { panic!("{:?}", world.last()) };
+    let said = "2 attempts failed: `small`: http://127.0.0.1:8000: no luck; \
+                fallback `other`: http://127.0.0.1:8000: wrong key";
+    assert_eq!(end.reason, said);
+}
+
+#[test]
+fn each_model_waits_for_its_own_quota_and_what_is_waited_for_is_told() {
+    let mut world = with_fallback(4);
+    for (waits, wait_ms) in [(1, 0), (2, 60_000), (3, 0), (4, 120_000)] {
+        world.when(met(&world, ModelErrorKind::QuotaExhausted, None));
+        let waited = world.state.timers[&Timer::ModelRetry].0 - world.now;
+        assert!((wait_ms..=wait_ms + wait_ms / 4).contains(&waited), "{waits}: {waited} ms");
+        world.wake();
+    }
+    let mut world = with_fallback(4);
+    world.when(met(&world, ModelErrorKind::QuotaExhausted, None));
+    world.wake();
+    let mut refusal = crate::world::failure(1, 2, ModelErrorKind::Unauthorized);
+    refusal.message = "wrong key".into();
+    world.when(Input::ModelFailed(refusal));
+    let told = stepwell_core::explain::explain(&world.state);
+    assert!(told.contains("waits for the model server's quota"), "{told}");
+    assert!(!told.contains("wrong key"), "{told}");
+}
+
 #[test]
 fn a_step_that_no_model_takes_ends_with_what_each_of_them_said() {
     use ModelErrorKind::{ContentFilter, ContextTooLong, Unauthorized};
@@ -314,6 +357,29 @@ fn what_one_replica_refuses_is_asked_of_another() {
         ["model_failed", "session_finished"],
         "no other is left"
     );
+}
+
+/// The quota of one replica is no reason to wait where another is free.
+#[test]
+fn a_quota_that_another_replica_has_left_is_not_waited_for() {
+    for fallback_rule in [FallbackRule::ByAttempt, FallbackRule::ByNeed] {
+        let mut agent = agent();
+        agent.model.fallback_rule = fallback_rule;
+        if fallback_rule == FallbackRule::ByNeed {
+            agent.model.fallbacks = vec![fallback("other", 1)];
+        }
+        let mut world = World::of(agent);
+        let mut failure = crate::world::failure(1, 1, ModelErrorKind::QuotaExhausted);
+        failure.elsewhere = true;
+        let endpoint = failure.endpoint.clone();
+        world.when(Input::ModelFailed(failure));
+        let waited = world.state.timers[&Timer::ModelRetry].0 - world.now;
+        assert!(waited < 10_000, "{waited} ms");
+        assert_eq!(world.state.turns.failed_at()[&endpoint], 1);
+        world.wake();
+        assert_eq!(asked(&world), "small", "the same model, of another replica");
+        world.answer("done");
+    }
 }
 
 /// An empty account is no fault of the request: the session waits as long as it takes, and the

@@ -6,7 +6,7 @@ use stepwell_ports::model::WireToolCall;
 
 use super::{ARGUMENT_BYTES_MAX, NAME_BYTES_MAX, Problem, TOOL_CALLS_MAX, damaged, unreadable};
 use crate::halves::Halves;
-use crate::wire::{CallPiece, FunctionPiece, WireIndex, WireText};
+use crate::wire::{CallPiece, FunctionPiece, WireIndex};
 
 /// A piece of a call, read.
 pub(super) struct Piece {
@@ -21,11 +21,10 @@ impl Piece {
     pub(super) fn read(piece: &CallPiece<'_>) -> Result<Self, Problem> {
         let function = piece.function.as_ref();
         let arguments = function.map(FunctionPiece::argument_text).transpose();
-        let text = |text: Option<WireText>| text.unwrap_or_default().0;
         Ok(Self {
             index: piece.index.map(|WireIndex(index)| index),
-            id: text(piece.id.clone()),
-            name: text(function.and_then(|it| it.name.clone())),
+            id: piece.id.clone().unwrap_or_default().0,
+            name: function.and_then(|it| it.name.clone()).unwrap_or_default().0,
             arguments: arguments.map_err(|error| unreadable(&error))?.unwrap_or_default(),
         })
     }

@@ -94,8 +94,10 @@ fn made_up(dice: &mut StdRng) -> Vec<u8> {
 fn piece(dice: &mut StdRng) -> String {
     let index =
         pick(dice, &["", "\"index\":0,", "\"index\":1,", "\"index\":2,", "\"index\":null,"]);
-    let id =
-        pick(dice, &["", "", "\"id\":\"a\",", "\"id\":\"b\",", "\"id\":\"\",", "\"id\":null,"]);
+    let id = pick(
+        dice,
+        &["", "", "\"id\":\"a\",", "\"id\":\"b\",", "\"id\":\"\",", "\"id\":null,", "\"id\":7,"],
+    );
     let name = pick(
         dice,
         &["", "", "\"name\":\"f\",", "\"name\":\"fg\",", "\"name\":\"\",", "\"name\":null,"],
@@ -161,7 +163,9 @@ impl Said {
         for choice in items(member(&event, "choices")) {
             for message in ["delta", "message"].map(|name| member(choice, name)) {
                 for call in items(member(message, "tool_calls")) {
-                    self.ids.extend(words(member(call, "id")));
+                    let id = member(call, "id");
+                    let digits = || id.parse::<i64>().is_ok().then(|| id.to_owned());
+                    self.ids.extend(words(id).or_else(digits));
                     self.function(member(call, "function"));
                 }
                 self.function(member(message, "function_call"));

@@ -355,6 +355,18 @@ fn a_surrogate_pair_that_is_cut_in_two_pieces_is_one_character() {
 }
 
 #[test]
+fn an_id_that_is_a_number_is_its_digits() {
+    check_calls(
+        &[
+            r#"[{"index":0,"id":7,"function":{"name":"f","arguments":"{"}}]"#,
+            r#"[{"index":0,"id":7,"function":{"arguments":"}"}}]"#,
+            r#"[{"index":1,"id":-1,"function":{"name":"g","arguments":"{}"}}]"#,
+        ],
+        &[("7", "f", "{}"), ("-1", "g", "{}")],
+    );
+}
+
+#[test]
 fn an_index_that_is_a_text_is_an_index() {
     check_calls(
         &[
