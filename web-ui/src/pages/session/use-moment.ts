@@ -39,42 +39,39 @@ export function useMoment(moment: Moment): MomentInUse {
 }
 
 /** What is to be written into the address. */
-interface Pending {
+interface Entry {
   readonly seq: number | null;
   readonly way: Way;
-  readonly timer: number;
 }
 
 /** Writes the moment into the address, a little later, and knows what it wrote. */
 function useAddress({ sessionId }: Moment) {
   // What was written from here is no wish of anybody any more.
   const written = useRef<number | null | undefined>(undefined);
-  const pending = useRef<Pending | null>(null);
+  const waiting = useRef<readonly Entry[]>([]);
+  const timer = useRef<number | undefined>(undefined);
   const [, go] = useLocation();
   const settle = useCallback(() => {
-    const it = pending.current;
-    if (it === null) return;
-    window.clearTimeout(it.timer);
-    pending.current = null;
-    written.current = it.seq;
-    go(address.session(sessionId, it.seq), { replace: it.way === "step" });
+    const entries = waiting.current;
+    waiting.current = [];
+    for (const it of entries) {
+      written.current = it.seq;
+      go(address.session(sessionId, it.seq), { replace: it.way === "step" });
+    }
   }, [go, sessionId]);
   const forget = useCallback(() => {
-    window.clearTimeout(pending.current?.timer);
-    pending.current = null;
+    window.clearTimeout(timer.current);
+    waiting.current = [];
   }, []);
   useEffect(() => forget, [forget]);
   const write = useCallback(
     (seq: number | null, way: Way) => {
-      // Back from a jump leads to the last step before it.
-      if (way === "jump") settle();
-      // Where a jump led first is passed by the steps that follow at once, and is a jump still.
-      const isJump = way === "jump" || pending.current?.way === "jump";
-      forget();
-      const timer = window.setTimeout(settle, ADDRESS_AFTER_MS);
-      pending.current = { seq, way: isJump ? "jump" : "step", timer };
+      waiting.current = withEntry(waiting.current, { seq, way });
+      // Not while somebody drags or clicks on: each entry renders the page anew.
+      window.clearTimeout(timer.current);
+      timer.current = window.setTimeout(settle, ADDRESS_AFTER_MS);
     },
-    [settle, forget],
+    [settle],
   );
   const isOwn = useCallback(
     (seq: number | null) => {
@@ -86,4 +83,13 @@ function useAddress({ sessionId }: Moment) {
     [forget],
   );
   return { write, isOwn };
+}
+
+/**
+ * At most a step and a jump: Back from a jump leads to the last step before it. What follows a jump at
+ * once, as from a key that is held, is a part of it.
+ */
+function withEntry(waiting: readonly Entry[], next: Entry): readonly Entry[] {
+  if (waiting.at(-1)?.way === "jump") return [...waiting.slice(0, -1), { ...next, way: "jump" }];
+  return next.way === "jump" ? [...waiting, next] : [next];
 }
