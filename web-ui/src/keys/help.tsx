@@ -30,7 +30,7 @@ export function Help() {
           </dl>
         </section>
       ))}
-      <p className="quiet">Esc never approves anything, and what was written stays.</p>
+      <p className="quiet">Esc never approves anything.</p>
     </Dialog>
   );
 }
